@@ -23,8 +23,7 @@ use baton_core::record::LOCAL;
 use baton_core::record::WireId;
 use baton_core::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use baton_core::text::json;
-use baton_core::wire::Requests;
-use baton_core::wire::anthropic::Anthropic;
+use baton_core::wire::anthropic;
 use baton_core::wire::framer::Framer;
 use baton_core::wire::{Framing, Operation, Wire};
 use bytes::Bytes;
@@ -58,7 +57,7 @@ fn body(bytes: usize, pinned: bool) -> Bytes {
 }
 
 fn plan(body: &Bytes, pinned: bool) -> RewriteOutcome {
-    let wire = &Anthropic;
+    let wire = &anthropic::WIRE;
     let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates();
     assert_eq!(candidates.len(), usize::from(pinned));
@@ -138,7 +137,7 @@ mod hostile {
     }
 
     fn read_and_rewritten(body: &Bytes) -> usize {
-        let reading = RequestReading::new(&Anthropic, body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(&anthropic::WIRE, body, Operation::Generate).unwrap();
         let found = reading.candidates();
         let what = Rewrite {
             tools: Some(baton_core::tools::ToolTable::handoff()),
@@ -175,7 +174,7 @@ mod parts {
         let body = body(bytes, true);
         bencher
             .counter(BytesCount::new(body.len()))
-            .bench(|| Anthropic.read(black_box(&body), Operation::Generate));
+            .bench(|| anthropic::WIRE.read(black_box(&body), Operation::Generate));
     }
 
     #[divan::bench(args = SIZES)]
@@ -230,7 +229,7 @@ mod reading {
 
     const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
 
-    fn read(wire: &dyn Wire, body: &Bytes) -> usize {
+    fn read(wire: &Wire, body: &Bytes) -> usize {
         let view = wire.read(body, Operation::Generate).unwrap();
         let transcript = Transcript::from_view(&view);
         let parts = transcript.turns().flat_map(|turn| turn.parts());
@@ -278,7 +277,7 @@ fn arguments(events: usize, per_read: usize) -> Vec<Bytes> {
 
 const EVENTS: usize = 6_400;
 
-fn merge(bencher: Bencher, wire: &dyn Wire, legs: usize, reads: &[Bytes]) {
+fn merge(bencher: Bencher, wire: &Wire, legs: usize, reads: &[Bytes]) {
     let bytes: usize = reads.iter().map(Bytes::len).sum();
     bencher
         .counter(ItemsCount::new(EVENTS))
@@ -306,7 +305,7 @@ mod stream {
     fn text(bencher: Bencher, per_read: usize) {
         merge(
             bencher,
-            &Anthropic,
+            &anthropic::WIRE,
             1,
             &wires::reads(WireId::Anthropic, EVENTS, per_read),
         );
@@ -314,14 +313,14 @@ mod stream {
 
     #[divan::bench(args = [1, 64])]
     fn calls(bencher: Bencher, per_read: usize) {
-        merge(bencher, &Anthropic, 1, &arguments(EVENTS, per_read));
+        merge(bencher, &anthropic::WIRE, 1, &arguments(EVENTS, per_read));
     }
 
     #[divan::bench(args = [1, 64])]
     fn text_of_a_later_leg(bencher: Bencher, per_read: usize) {
         merge(
             bencher,
-            &Anthropic,
+            &anthropic::WIRE,
             2,
             &wires::reads(WireId::Anthropic, EVENTS, per_read),
         );

@@ -17,7 +17,7 @@ use baton_core::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::json;
 use baton_core::tools::ToolTable;
 use baton_core::wire::Operation;
-use baton_core::wire::anthropic::Anthropic;
+use baton_core::wire::anthropic;
 use bytes::Bytes;
 use history::Shape;
 use uuid::Uuid;
@@ -102,7 +102,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
     // Created once per process.
     let tools = ToolTable::handoff();
     Box::new(move || {
-        let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(&anthropic::WIRE, &body, Operation::Generate).unwrap();
         let candidates = reading.candidates();
         let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
             candidate,

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 ///
 /// # Errors
 /// The request cannot be parsed, or has no sentinel with a valid seal.
-fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn Error>> {
+fn cut(wire: &Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn Error>> {
     let reading =
         RequestReading::new(wire, &body.into(), Operation::Generate).map_err(|why| format!("{why:?}"))?;
     let candidates = reading.candidates();

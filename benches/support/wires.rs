@@ -14,7 +14,7 @@ pub(crate) const WATCH: ResponseWatch = ResponseWatch {
 };
 
 /// Returns the wire with this name.
-pub(crate) fn wire(name: &str) -> &'static dyn Wire {
+pub(crate) fn wire(name: &str) -> &'static Wire {
     wire::wire(WireId::named(name).unwrap())
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn reads(wire: WireId, events: usize, per_read: usize) -> Vec<Bytes> 
 }
 
 /// Returns a machine in the last of this many legs, after its opening.
-pub(crate) fn machine(wire: &dyn Wire, legs: usize) -> StreamMerge {
+pub(crate) fn machine(wire: &Wire, legs: usize) -> StreamMerge {
     let body = match wire.id() {
         WireId::Gemini => r#"{"contents":[{"role":"user","parts":[{"text":"Go on."}]}]}"#,
         WireId::OpenaiResponses => r#"{"model":"m","input":[{"role":"user","content":"Go on."}]}"#,

@@ -58,8 +58,8 @@ fn key(config: &Config, exchange: &ExchangeDetail, url: &str) -> Option<(&'stati
     let wire = wire(WireId::named(row.wire.as_deref()?)?);
     let upstream = config.upstreams.get(row.upstream.as_deref()?);
     let path = upstream.and_then(|upstream| url.strip_prefix(&upstream.base_url));
-    let variable = wire.facts().key_variables.first()?;
-    Some((variable, wire.facts().key_header(path.unwrap_or(url), "")))
+    let variable = wire.key_variables.first()?;
+    Some((variable, wire.key_header(path.unwrap_or(url), "")))
 }
 
 /// Query to append to a journaled URL. The journal stores none, and Gemini needs this one to stream events.

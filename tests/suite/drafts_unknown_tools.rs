@@ -244,7 +244,7 @@ impl Kept {
     }
 }
 
-fn play(wire: &dyn Wire, seed: u64, turns: usize, all: &mut Kept, errors: &mut Kept) {
+fn play(wire: &Wire, seed: u64, turns: usize, all: &mut Kept, errors: &mut Kept) {
     let played = Played::new(seed, turns);
     let view = view(wire.id(), played.session.body(wire.id()));
     let index = DraftIndex::from_transcript(settings(), &Transcript::from_view(&view));

@@ -26,7 +26,7 @@ const WATCH: ResponseWatch = ResponseWatch {
     buffered_bytes: 1 << 20,
 };
 
-struct Directory(&'static dyn Wire);
+struct Directory(&'static Wire);
 
 impl Directory {
     fn bytes(&self, name: &str) -> Bytes {
@@ -66,7 +66,7 @@ fn key() -> SealKeys {
     SealKey::new(*b"golden-test-key").into()
 }
 
-fn shown(wire: &dyn Wire) -> String {
+fn shown(wire: &Wire) -> String {
     let seal = key().seal(LOCAL, ID, &prompt());
     wire.sentinel_text(&sentinel::full(ID, Some("survey finished"), &prompt(), &seal))
 }
@@ -272,7 +272,7 @@ fn mixed_batch(f: &Directory) {
                 wire: f.0.id(),
                 tool: "session_handoff".into(),
                 call_id: refused.call.id.clone(),
-                call: f.0.hidden_call(&refused.call),
+                call: (f.0.functions.hidden_call)(&refused.call),
                 answer: HiddenResult::QUEUED,
                 place: place_beside(&report, &refused.call).unwrap(),
                 pending: refused.pending.clone(),
@@ -362,14 +362,11 @@ macro_rules! golden {
     };
 }
 
-golden!(anthropic, baton_core::wire::anthropic::Anthropic);
-golden!(openai_chat, baton_core::wire::openai_chat::OpenaiChat);
-golden!(
-    openai_responses,
-    baton_core::wire::openai_responses::OpenaiResponses
-);
-golden!(gemini, baton_core::wire::gemini::Gemini);
-golden!(ollama, baton_core::wire::ollama::Ollama);
+golden!(anthropic, baton_core::wire::anthropic::WIRE);
+golden!(openai_chat, baton_core::wire::openai_chat::WIRE);
+golden!(openai_responses, baton_core::wire::openai_responses::WIRE);
+golden!(gemini, baton_core::wire::gemini::WIRE);
+golden!(ollama, baton_core::wire::ollama::WIRE);
 
 /// Damaged bytes are refused or relayed. Nothing panics, and unchanged bytes are not lost.
 fn damage_never_panics(f: &Directory) {
@@ -387,7 +384,7 @@ fn damage_never_panics(f: &Directory) {
                 damaged[at] = byte;
                 if let Ok(reading) = RequestReading::new(f.0, &damaged.into(), Operation::Generate) {
                     let _ = (
-                        f.0.bound(&reading.view),
+                        (f.0.functions.bound)(&reading.view),
                         reading.call_names(),
                         reading.candidates(),
                     );
@@ -412,12 +409,12 @@ fn damage_never_panics(f: &Directory) {
 
 #[test]
 fn damaged_gemini_never_panics() {
-    damage_never_panics(&Directory(&baton_core::wire::gemini::Gemini));
+    damage_never_panics(&Directory(&baton_core::wire::gemini::WIRE));
 }
 
 #[test]
 fn damaged_ollama_never_panics() {
-    damage_never_panics(&Directory(&baton_core::wire::ollama::Ollama));
+    damage_never_panics(&Directory(&baton_core::wire::ollama::WIRE));
 }
 
 /// Converts the events of a stream to the elements of one JSON array.
@@ -428,7 +425,7 @@ fn as_array(stream: &[u8]) -> Bytes {
 
 #[test]
 fn gemini_json_array_merges_at_every_split() {
-    let f = Directory(&baton_core::wire::gemini::Gemini);
+    let f = Directory(&baton_core::wire::gemini::WIRE);
     let request = f.reading("00_request_agent.json");
     let (leg1, leg2) = (as_array(&f.stream("03_leg1")), as_array(&f.stream("04_leg2")));
     for cut in 0..leg1.len().max(leg2.len()) {
@@ -469,7 +466,7 @@ fn every_wire_is_found_by_its_name() {
 
 #[test]
 fn a_response_stored_upstream_continues_from_its_last_leg() {
-    let f = Directory(&baton_core::wire::openai_responses::OpenaiResponses);
+    let f = Directory(&baton_core::wire::openai_responses::WIRE);
     let next = f.reading("09_stateful_next_agent.json");
     assert_eq!(
         next.view.facts.previous.as_ref().map(|p| &*p.id),

@@ -23,7 +23,7 @@ const ENDINGS: [Ending; 4] = [
     Ending::Lost { next_input: 7 },
 ];
 
-fn golden(wire: &dyn Wire, name: &str) -> Bytes {
+fn golden(wire: &Wire, name: &str) -> Bytes {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     std::fs::read(directory.join(wire.id().name()).join(name))
         .unwrap()
@@ -71,7 +71,7 @@ fn walk(value: &Value, place: String, places: &mut Vec<String>) {
     places.push(place);
 }
 
-fn leg(wire: &dyn Wire, body: &Bytes, then: Option<&str>) -> Option<Leg> {
+fn leg(wire: &Wire, body: &Bytes, then: Option<&str>) -> Option<Leg> {
     Some(Leg {
         report: wire.reply(&View::empty(wire.id()), body, WATCH)?,
         body: body.clone(),
@@ -85,7 +85,7 @@ fn judge(wrong: &[String]) {
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), some.join("\n"));
 }
 
-fn replies_remain_valid_json(wire: &dyn Wire) {
+fn replies_remain_valid_json(wire: &Wire) {
     let request = RequestReading::new(wire, &golden(wire, "00_request_agent.json"), Operation::Generate);
     let view = request.unwrap().view;
     let good = golden(wire, "04_leg2.json");
@@ -124,7 +124,7 @@ fn replies_remain_valid_json(wire: &dyn Wire) {
             }
         }
         check(&view.shaped_for(body.clone()), "as asked");
-        if let Some(more) = wire.ask_again(&LegOutput::Reply(body.clone()), &[], WATCH.hide) {
+        if let Some(more) = (wire.functions.ask_again)(&LegOutput::Reply(body.clone()), &[], WATCH.hide) {
             check(
                 format!("[{}]", more.trim_end_matches(',')).as_bytes(),
                 "told again",
@@ -165,7 +165,7 @@ fn a_reply_without_a_message_is_relayed() {
 }
 
 /// Returns the frames of a stream, each with its separator.
-fn frames(wire: &dyn Wire, name: &str) -> Vec<String> {
+fn frames(wire: &Wire, name: &str) -> Vec<String> {
     let lines = wire.id() == WireId::Ollama;
     let (kind, end) = if lines { ("ndjson", "\n") } else { ("sse", "\n\n") };
     let text = String::from_utf8(golden(wire, &format!("{name}.{kind}")).to_vec()).unwrap();
@@ -179,7 +179,7 @@ fn parts(frame: &str) -> Option<(&str, Value, &str)> {
     Some((&frame[..at], value, &frame[frame.trim_end().len()..]))
 }
 
-fn streams_remain_valid_json(wire: &dyn Wire) {
+fn streams_remain_valid_json(wire: &Wire) {
     let request =
         RequestReading::new(wire, &golden(wire, "00_request_agent.json"), Operation::Generate).unwrap();
     let (first, second) = (frames(wire, "03_leg1"), frames(wire, "04_leg2").concat());

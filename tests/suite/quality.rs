@@ -159,7 +159,7 @@ impl Score {
 }
 
 /// Returns a `local` draft of a session.
-fn drafted(wire: &dyn Wire, variant: Variant, turns: &[(String, String)]) -> String {
+fn drafted(wire: &Wire, variant: Variant, turns: &[(String, String)]) -> String {
     let said = turns.iter().map(|(role, text)| (variant.message)(role, text));
     let body = (variant.body)(&said.collect::<Vec<_>>(), true).to_string();
     let view = wire.read(&body.into(), Operation::Generate).unwrap();

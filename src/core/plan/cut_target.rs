@@ -169,8 +169,8 @@ pub(super) fn find(
 }
 
 /// Results still owed to baton's tool calls in the response that the request continues.
-fn owed(wire: &dyn Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
-    let (Some(items), Some(open)) = (wire.facts().items, origin.and_then(ResponseOrigin::open)) else {
+fn owed(wire: &Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
+    let (Some(items), Some(open)) = (wire.items, origin.and_then(ResponseOrigin::open)) else {
         return Vec::new();
     };
     let owed = open.owed.iter();

@@ -122,7 +122,7 @@ pub(super) fn decide(
     let unfit = untooled::unfit(view);
     // A summary or a side call has no later request that a handoff could help.
     let unfit = unfit.or(call.is_side_call().then_some(ToolOmission::Summary));
-    let bound = || view.wire().bound(view).then_some(ToolOmission::BoundHistory);
+    let bound = || (view.wire().functions.bound)(view).then_some(ToolOmission::BoundHistory);
     // A conversation with the tool keeps it, because its history is bound to the list of tools.
     let resets = || (policy.agents_reset && has_reset(view)).then_some(ToolOmission::AgentResets);
     let ours = places.are_any();

@@ -63,7 +63,7 @@ impl PlannedRequest<'_> {
 
     /// Whether a refusal of the request may have a remedy.
     pub fn may_be_retried(&self) -> bool {
-        let facts = self.reading.view.wire().facts();
+        let facts = self.reading.view.wire();
         facts.binds_prefixes() || self.pin.active.is_some() && facts.may_refuse_thinking()
     }
 
@@ -72,7 +72,7 @@ impl PlannedRequest<'_> {
     /// The tool of a cut request stays, because its prefix contains it. So does a tool that the transcript
     /// needs: hidden calls and notices exist only next to it.
     pub fn retry(&self, error: &[u8], sent: &RewriteOutcome) -> Option<Retry> {
-        let (facts, was_tooled) = (self.reading.view.wire().facts(), self.offer.tooled);
+        let (facts, was_tooled) = (self.reading.view.wire(), self.offer.tooled);
         if self.pin.active.is_some() || was_tooled && self.places.are_any() {
             let refused = facts.refuses_thinking(error);
             return refused.then(|| self.without_thinking(sent, None)).flatten();
@@ -94,9 +94,8 @@ impl PlannedRequest<'_> {
     /// has the tool, so that the conversation has it again.
     pub fn retry_again(&self, error: &[u8], before: &Retry) -> Option<Retry> {
         let is_bound = self.offer.untooled == Some(ToolOmission::BoundHistory);
-        let may_help = before.may_be_followed()
-            && is_bound
-            && self.reading.view.wire().facts().is_prefix_mismatch(error);
+        let may_help =
+            before.may_be_followed() && is_bound && self.reading.view.wire().is_prefix_mismatch(error);
         may_help
             .then(|| self.without_thinking(&before.request, Some(true)))
             .flatten()

@@ -188,7 +188,7 @@ impl StreamMerge {
     ///
     /// An unchanged response ends abruptly, like upstream's, and so does one whose bytes are forwarded
     /// unread.
-    pub fn fail(&mut self, wire: &dyn Wire, error: &str, out: &mut Vec<Bytes>) {
+    pub fn fail(&mut self, wire: &Wire, error: &str, out: &mut Vec<Bytes>) {
         if self.is_changed() && !self.blind {
             // A leg that has only begun has not emitted its opening text yet.
             if let Some(opening) = self.machine.take_opening().filter(|_| self.leg_shown) {
@@ -201,7 +201,7 @@ impl StreamMerge {
 
     /// Ends the response with an error although upstream has not failed. Returns `false` if its bytes are
     /// forwarded unread, so that they may end within a frame.
-    pub fn stop(&mut self, wire: &dyn Wire, error: &str, out: &mut Vec<Bytes>) -> bool {
+    pub fn stop(&mut self, wire: &Wire, error: &str, out: &mut Vec<Bytes>) -> bool {
         if !self.blind {
             let event = wire.stream_error(self.machine.framing(), error, self.array.is_open());
             out.push(event.into());

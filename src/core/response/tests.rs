@@ -8,7 +8,7 @@ use crate::record::WireId;
 use crate::tools::ToolNames;
 use crate::wire::{Ending, LegMachine, Operation, ResponseWatch, WIRES, Wire};
 
-fn machine(wire: &dyn Wire, hide: bool) -> LegMachine {
+fn machine(wire: &Wire, hide: bool) -> LegMachine {
     let (list, says) = match wire.id() {
         WireId::OpenaiResponses => ("input", "content"),
         WireId::Gemini => ("contents", "parts"),

@@ -77,7 +77,7 @@ fn around(elements: &mut Elements<'_>, what: &Rewrite<'_>) {
     let view = &elements.agents.view;
     if let Some(ours) = what.tools {
         elements.edit(ChangeReason::Tool, view.add_tools(ours).into_iter().collect());
-        elements.edit(ChangeReason::Tool, (view.wire().facts().companions)(view));
+        elements.edit(ChangeReason::Tool, (view.wire().companions)(view));
     }
     if let Some(model) = what.model {
         elements.edit(ChangeReason::Model, view.for_model(model));
@@ -113,10 +113,10 @@ fn members_of_own_history(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     }
     let mut gone = Vec::new();
     if what.tools.is_some() || !matches!(what.cut, Cut::None) {
-        gone.extend_from_slice(view.wire().facts().holding_members);
+        gone.extend_from_slice(view.wire().holding_members);
     }
     if matches!(what.cut, Cut::Fresh { .. }) {
-        gone.extend_from_slice(view.wire().facts().first_leg_members);
+        gone.extend_from_slice(view.wire().first_leg_members);
     }
     view.without(&gone)
 }

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use super::elements::Elements;
 use super::{ChangeReason, RequestReading};
 use crate::text::splice::Edit;
-use crate::wire::anthropic::Anthropic;
-use crate::wire::openai_responses::OpenaiResponses;
+use crate::wire::anthropic;
+use crate::wire::openai_responses;
 use crate::wire::view::{Role, TurnChange};
 use crate::wire::{Operation, SyntheticTurn, Wire};
 
@@ -15,14 +15,14 @@ const B: &str = r#"{ "content" : [ ] ,"role":"assistant"}"#;
 const C: &str = r#"{"role":"user","content":"c"}"#;
 const WHY: ChangeReason = ChangeReason::Pair;
 
-fn reading(wire: &dyn Wire, body: &str) -> RequestReading {
+fn reading(wire: &Wire, body: &str) -> RequestReading {
     RequestReading::new(wire, &Bytes::from(body.to_owned()), Operation::Generate).unwrap()
 }
 
 /// Applies changes to a body of three messages with white space, and returns only the list.
 fn list(change: impl Fn(&mut Elements<'_>)) -> String {
     let reading = reading(
-        &Anthropic,
+        &anthropic::WIRE,
         &format!("{{\"messages\":[ {A} ,\n {B},{C}\n] ,\"x\":1e2}}"),
     );
     let mut elements = Elements::new(&reading);
@@ -38,7 +38,7 @@ fn made(text: &str) -> SyntheticTurn {
 
 #[test]
 fn what_no_pass_changes_is_one_slice() {
-    let reading = reading(&Anthropic, &format!("{{\"messages\":[ {A} ,\n {B}]}}"));
+    let reading = reading(&anthropic::WIRE, &format!("{{\"messages\":[ {A} ,\n {B}]}}"));
     let (rope, sizes) = Elements::new(&reading).written();
     assert_eq!(rope.len(), 1);
     assert_eq!(rope[0].as_ptr(), reading.view.body.as_ptr());
@@ -93,14 +93,14 @@ fn a_later_pass_sees_what_an_earlier_one_made() {
 /// A summary request whose string is cut inside. A notice follows it.
 #[test]
 fn a_string_is_cut_inside_before_it_is_listed() {
-    let reading = reading(&OpenaiResponses, r#"{"input":"abcdef","model":"m"}"#);
+    let reading = reading(&openai_responses::WIRE, r#"{"input":"abcdef","model":"m"}"#);
     let mut elements = Elements::new(&reading);
     let start = reading.view.list.start;
     elements.edit(
         WHY,
         vec![Edit::replace(crate::text::Span::new(start + 1, start + 4), "X")],
     );
-    elements.list(OpenaiResponses.facts().items.unwrap().around_string);
+    elements.list(openai_responses::WIRE.items.unwrap().around_string);
     elements.append(WHY, &["{1}".to_owned()]);
     let text = elements.written().0.concat();
     let expected = br#"{"input":[{"type":"message","role":"user","content":"Xdef"},{1}],"model":"m"}"#;

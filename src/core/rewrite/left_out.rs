@@ -156,15 +156,16 @@ mod tests {
     use super::super::positions;
     use super::*;
     use crate::wire::Operation;
-    use crate::wire::Requests;
-    use crate::wire::anthropic::Anthropic;
+    use crate::wire::anthropic;
     use bytes::Bytes;
     use serde_json::{Value, json};
     use uuid::Uuid;
 
     fn view(messages: &[Value]) -> View {
         let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
-        Anthropic.read(&Bytes::from(body), Operation::Generate).unwrap()
+        anthropic::WIRE
+            .read(&Bytes::from(body), Operation::Generate)
+            .unwrap()
     }
 
     fn point(view: &View) -> CutPoint {

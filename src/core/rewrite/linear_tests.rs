@@ -78,7 +78,7 @@ pub(super) fn body(wire: WireId, messages: Vec<Value>) -> Bytes {
     body.to_string().into()
 }
 
-fn pair(wire: &dyn Wire, id: u128, place: InsertionPoint) -> HiddenPair {
+fn pair(wire: &Wire, id: u128, place: InsertionPoint) -> HiddenPair {
     let call = crate::wire::HiddenCall {
         id: "h".into(),
         arguments: "{}".into(),
@@ -92,7 +92,7 @@ fn pair(wire: &dyn Wire, id: u128, place: InsertionPoint) -> HiddenPair {
         wire: wire.id(),
         tool: "session_handoff".into(),
         call_id: "h".into(),
-        call: wire.hidden_call(&call),
+        call: (wire.functions.hidden_call)(&call),
         answer: HiddenResult::EMPTY_PROMPT,
         place,
         pending: None,
@@ -203,7 +203,7 @@ const CASES: [(&str, Case); 13] = [
 ];
 
 /// Runs all processing of a request before it is sent.
-fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
+fn all_of_it(wire: &Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
     let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates();
     let key = SealKey::new(*b"key").into();
@@ -241,7 +241,7 @@ fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
     ids + done.sum::<usize>()
 }
 
-fn straight(wire: &dyn Wire, name: &str, case: Case, sizes: &[usize], pairs: &[HiddenPair]) {
+fn straight(wire: &Wire, name: &str, case: Case, sizes: &[usize], pairs: &[HiddenPair]) {
     let per_byte = |&size: &usize| {
         let body = body(wire.id(), case(wire.id(), size));
         let (steps, _) = cost::of(|| all_of_it(wire, &body, pairs));
@@ -256,7 +256,7 @@ fn straight(wire: &dyn Wire, name: &str, case: Case, sizes: &[usize], pairs: &[H
     );
 }
 
-fn pairs(wire: &dyn Wire) -> Vec<HiddenPair> {
+fn pairs(wire: &Wire) -> Vec<HiddenPair> {
     let beside = InsertionPoint::Beside {
         sibling: "call_s".into(),
         offset: 0,
@@ -276,7 +276,7 @@ at_sizes! {
 }
 
 /// Runs the largest size on one wire only.
-fn on_every_wire(sizes: &[usize], test: impl Fn(&'static dyn Wire, &[usize])) {
+fn on_every_wire(sizes: &[usize], test: impl Fn(&'static Wire, &[usize])) {
     let small = up_to_1_mb(sizes);
     for wire in WIRES {
         test(*wire, small);
@@ -408,7 +408,7 @@ fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
 
 /// Cost per byte of restoring as many pairs as there are calls. `here` means that they belong to this
 /// transcript and not to another branch.
-fn cost_of_pairs(wire: &dyn Wire, size: usize, in_one: bool, here: bool) -> f64 {
+fn cost_of_pairs(wire: &Wire, size: usize, in_one: bool, here: bool) -> f64 {
     let count = size / 140;
     let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
     let body = body(wire.id(), calling(wire.id(), &ids, in_one));

@@ -88,7 +88,7 @@ fn put_aside(
                 continue;
             };
             let split = SplitTurn::at(view, turn, &content, part, mark.span);
-            let made = split.map(|split| view.wire().put_between(&split, pair));
+            let made = split.map(|split| (view.wire().functions.put_between)(&split, pair));
             if let Some(made) = made.filter(|made| !made.is_empty()) {
                 return Some((id, made));
             }
@@ -102,7 +102,7 @@ fn put_aside(
     let id = items.find(|item| is_here(item.turn))?.id;
     let content = TurnContent::default();
     let whole = SplitTurn::whole(view, turn, &content);
-    Some((id, view.wire().put_between(&whole, known.get(&id)?)))
+    Some((id, (view.wire().functions.put_between)(&whole, known.get(&id)?)))
 }
 
 /// Removes references to injected items that upstream does not know.
@@ -193,7 +193,7 @@ pub(super) fn insert_beside_siblings(
         .filter(|(_, at)| at.is_none())
         .map(|(pair, _)| &**pair)
         .collect();
-    let mut beside = view.wire().put_beside(view, &besides).into_iter();
+    let mut beside = (view.wire().functions.put_beside)(view, &besides).into_iter();
     let by_result = view
         .item_rules()
         .map(|items| (items.put_by_results)(view, &missing));

@@ -23,9 +23,9 @@ pub struct Preamble {
 
 /// Formats preamble and carry-over prompt as message elements, separated by commas. A handoff is stored with
 /// them.
-pub fn head(wire: &dyn Wire, preamble: &Preamble, prompt: &str) -> String {
+pub fn head(wire: &Wire, preamble: &Preamble, prompt: &str) -> String {
     let mut all = preamble.turns.clone();
-    all.push(wire.carry_over(&preamble.blocks, prompt));
+    all.push((wire.functions.carry_over)(&preamble.blocks, prompt));
     all.join(",")
 }
 
@@ -84,7 +84,7 @@ fn block_of(view: &View, place: &TextPosition) -> Option<String> {
     match place {
         TextPosition::Block(span) => Some(clean(&view.str(*span))),
         TextPosition::Text(text) => {
-            let message = view.wire().carry_over(&["{}".to_owned()], text);
+            let message = (view.wire().functions.carry_over)(&["{}".to_owned()], text);
             let content = lone(view, &message);
             // On a wire without blocks, the text becomes a message of its own.
             content.list?;

@@ -9,7 +9,7 @@ use super::{Cut, RequestReading, Rewrite, preamble, rewrite};
 use crate::marker::sentinel;
 use crate::text::splice;
 use crate::wire::Operation;
-use crate::wire::anthropic::Anthropic;
+use crate::wire::anthropic;
 
 const PROMPT: &str = "Go on.";
 
@@ -75,7 +75,7 @@ fn step(at: usize, kind: u8) -> Vec<Value> {
 
 fn reading(messages: &[Value]) -> RequestReading {
     let body = json!({"max_tokens": 9, "messages": messages}).to_string();
-    RequestReading::new(&Anthropic, &body.into(), Operation::Generate).unwrap()
+    RequestReading::new(&anthropic::WIRE, &body.into(), Operation::Generate).unwrap()
 }
 
 fn sent(reading: &RequestReading, cut: Cut<'_>) -> String {
@@ -95,7 +95,7 @@ proptest! {
         let mut messages: Vec<Value> =
             kinds.iter().enumerate().flat_map(|(at, kind)| step(at, *kind)).collect();
         let before = reading(&messages);
-        let head = preamble::head(&Anthropic, &preamble::of(&before.view, None, &tags), PROMPT);
+        let head = preamble::head(&anthropic::WIRE, &preamble::of(&before.view, None, &tags), PROMPT);
         prop_assert!(!head.contains("FORGED"), "{head}");
         let states = head.matches("# Environment\\n").count();
         prop_assert!(states <= 1, "{head}");

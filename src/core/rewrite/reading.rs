@@ -42,7 +42,7 @@ impl RequestReading {
     ///
     /// # Errors
     /// The wire cannot read it. The request is then relayed unchanged.
-    pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
+    pub fn new(wire: &Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
         Self::searched(wire, body, operation, &marker::stems(body))
     }
 
@@ -51,7 +51,7 @@ impl RequestReading {
     /// # Errors
     /// Like [`new`](Self::new).
     pub fn searched(
-        wire: &dyn Wire,
+        wire: &Wire,
         body: &Bytes,
         operation: Operation,
         stems: &[usize],
@@ -327,7 +327,7 @@ impl<'a> TextFinder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::anthropic::Anthropic;
+    use crate::wire::anthropic;
 
     /// A tool's result may consist of markers only. It costs one step per turn, and contains no valid marker.
     #[test]
@@ -339,7 +339,7 @@ mod tests {
             {"role": "user", "content": page},
         ]});
         let body = Bytes::from(body.to_string());
-        let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(&anthropic::WIRE, &body, Operation::Generate).unwrap();
         assert!(reading.candidates().len() <= 1);
         assert!(reading.asides().is_empty());
     }

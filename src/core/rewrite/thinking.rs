@@ -328,7 +328,7 @@ mod tests {
         );
         let stored = signed(function.clone(), "b").to_string();
         assert_eq!(
-            (wire.facts().turns.unbound_call)(&stored),
+            (wire.turns.unbound_call)(&stored),
             Some(signed(function, word).to_string())
         );
     }

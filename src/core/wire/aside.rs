@@ -113,7 +113,7 @@ impl<'v> SplitTurn<'v> {
 
     /// Returns the turn without everything before the text after the line, or `None` if that leaves nothing.
     pub fn rest(&self) -> Option<TurnRest> {
-        let facts = self.view.wire().facts();
+        let facts = self.view.wire();
         let next = self.content.parts.get(self.part + 1);
         // Without another part the message itself would be blank. Every API rejects that, even one that
         // accepts blank text next to calls.

@@ -1,25 +1,33 @@
-//! Per-wire constants and rules: one row per wire, in its `facts.rs`.
+//! A wire: its constants, rules and functions. One row per wire, in its `facts.rs`.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 use memchr::memmem;
 
+use super::aside::{SplitTurn, SyntheticTurn};
 use super::error::{BEARER, KeyHeader, ProxyError};
 use super::framing::Framing;
+use super::leg::{HiddenCall, LegOutput};
 use super::leg_state::Dialect;
 use super::members::TextRules;
 use super::openai;
-use super::sibling_calls::CallAt;
-use super::view::{InjectedItem, ToolList, ToolShape, TurnChange, TurnPart, View};
+use super::sibling_calls::{CallAt, SiblingPair};
+use super::synthetic::{AnswerShape, StreamOpening, SyntheticResponse};
+use super::view::{
+    InjectedItem, LocatedBody, Operation, ToolList, ToolShape, Turn, TurnChange, TurnContent, TurnPart,
+    UnreadReason, View,
+};
+use crate::marker::gap;
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::splice::Edit;
+use crate::tools::ToolNames;
 
 /// Alternatives of words. An error body matches if it contains all words of one alternative.
 pub(super) type Wordings = &'static [&'static [&'static str]];
 
-/// Facts of a wire. Each row names only the fields that differ from `new`.
-pub struct WireFacts {
+/// A provider API. Each row names only the fields that differ from `new`.
+pub struct Wire {
     pub id: WireId,
     /// Provider in the spelling of OpenTelemetry's conventions (`gen_ai.provider.name`).
     pub provider: &'static str,
@@ -61,19 +69,52 @@ pub struct WireFacts {
     pub(super) error_event: fn(&str) -> String,
     /// Declaration of a tool in this list.
     pub(super) tool_shape: fn(&View, &ToolList) -> ToolShape,
-    /// Creates the wire's decoder for the response to a request.
-    pub(super) dialect: fn(&View) -> Box<dyn Dialect>,
     /// Edits of a request that asks only for text.
     pub(super) text: TextRules,
+    /// Functions that each wire has.
+    pub functions: WireFunctions,
 }
 
-impl WireFacts {
+/// Functions of a wire. They are pure.
+#[derive(Clone, Copy)]
+pub struct WireFunctions {
+    /// Parses a request body into spans. Called by [`Wire::read`].
+    pub(super) read: fn(&Bytes, Operation) -> Result<View, UnreadReason>,
+    /// Creates the wire's decoder for the response to a request.
+    pub(super) dialect: fn(&View) -> Box<dyn Dialect>,
+    /// Builds the carry-over message: the preamble blocks unchanged, then the prompt.
+    pub carry_over: fn(&[String], &str) -> String,
+    /// Returns the edits that append one of baton's messages to a user message. `None` means that it has to
+    /// become a message of its own.
+    pub(super) text_inside: fn(&TurnContent, &str) -> Option<Vec<Edit>>,
+    /// Parses a turn. Called only by `View::content`; the bytes are the buffer that the turn's spans refer to.
+    pub(super) content: fn(&View, Turn, &[u8]) -> TurnContent,
+    /// Whether the transcript contains anything bound to its prefix, such as signed thinking or encrypted
+    /// reasoning.
+    pub bound: fn(&View) -> bool,
+    /// Serializes the call for the upstream request: as a block, an element, an item or a part.
+    pub hidden_call: fn(&HiddenCall) -> String,
+    /// For each pair, returns the changes that put it back next to its sibling. Empty if the pair has no
+    /// position there.
+    pub put_beside: fn(&View, &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>>,
+    /// Returns the turns that replace a turn with an aside: both halves, with the hidden pair between them.
+    pub put_between: fn(&SplitTurn<'_>, &HiddenPair) -> Vec<SyntheticTurn>,
+    /// Returns the elements to append to the transcript after baton has answered the model's call: the model's
+    /// message as it was streamed, then the results.
+    ///
+    /// The pairs belong to the first of baton's calls, in order; further calls are omitted. The last argument lists
+    /// the names of baton's tools.
+    pub ask_again: fn(&LegOutput, &[HiddenPair], ToolNames) -> Option<String>,
+    /// Creates a complete response in this wire's success shape. Nothing is sent upstream.
+    pub compose: fn(&View, &SyntheticResponse<'_>, AnswerShape) -> Bytes,
+    /// Creates the frames before the first text of a synthetic stream. The wire's decoder takes the identity
+    /// of the response from them.
+    pub stream_opening: fn(&View, &SyntheticResponse<'_>, Framing) -> StreamOpening,
+}
+
+impl Wire {
     /// Defaults that most wires share.
-    pub(super) const fn new(
-        id: WireId,
-        provider: &'static str,
-        dialect: fn(&View) -> Box<dyn Dialect>,
-    ) -> Self {
+    pub(super) const fn new(id: WireId, provider: &'static str, functions: WireFunctions) -> Self {
         Self {
             id,
             provider,
@@ -94,8 +135,59 @@ impl WireFacts {
             error_body: openai::error_body,
             error_event: |body| format!("data: {body}\n\n"),
             tool_shape: |_, _| openai::TOOL,
-            dialect,
             text: TextRules::DEFAULT,
+            functions,
+        }
+    }
+
+    /// Identifies the wire.
+    pub fn id(&self) -> WireId {
+        self.id
+    }
+
+    /// Parses a request body into spans.
+    ///
+    /// # Errors
+    /// The body is not JSON, does not have this wire's shape, or repeats a key that a rewrite would touch.
+    pub fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+        (self.functions.read)(body, operation)
+    }
+
+    /// Locates the turns in a body. An unreadable body has none.
+    pub fn located(&self, body: &Bytes, operation: Operation) -> LocatedBody {
+        match self.read(body, operation) {
+            Ok(view) => (&view).into(),
+            Err(_) => LocatedBody {
+                text: body.clone(),
+                ..LocatedBody::default()
+            },
+        }
+    }
+
+    /// Creates a plain user message, for example from the rest of a preamble that was part of a string.
+    pub fn user_text(&self, text: &str) -> String {
+        (self.functions.carry_over)(&[], text)
+    }
+
+    /// Adds the line breaks that this wire streams around a sentinel or an aside.
+    pub fn sentinel_text(&self, mark: &str) -> String {
+        gap::spaced(mark)
+    }
+
+    /// Serializes an error from baton in the provider's error shape.
+    pub fn error_body(&self, error: ProxyError<'_>) -> String {
+        (self.error_body)(error)
+    }
+
+    /// Creates the error event that ends a stream. `begun` tells whether anything was sent before it.
+    pub fn stream_error(&self, framing: Framing, error: &str, begun: bool) -> String {
+        match framing {
+            Framing::Sse => (self.error_event)(error),
+            Framing::Lines => format!("{error}\n"),
+            // An array that has begun is closed after its next element; otherwise the error is the whole
+            // array.
+            Framing::JsonArray if begun => format!("\n,\n{error}\n]\n"),
+            Framing::JsonArray => format!("[{error}]"),
         }
     }
 

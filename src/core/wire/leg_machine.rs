@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::api::Wire;
+use super::facts::Wire;
 use super::framing::Framing;
 use super::leg::{Ending, Leg, LegReport, ResponseWatch};
 use super::leg_state::{Dialect, Frame, LegState};
@@ -131,10 +131,10 @@ impl LegMachine {
     }
 }
 
-impl dyn Wire + '_ {
+impl Wire {
     /// Creates the machine that reads responses to the request `view`.
     pub fn machine(&self, view: &View, watch: ResponseWatch) -> LegMachine {
-        LegMachine::new((self.facts().dialect)(view), self.facts().framing, watch)
+        LegMachine::new((self.functions.dialect)(view), self.framing, watch)
     }
 
     /// Reads a complete reply to the request `view`. Returns `None` if it does not have this wire's shape.

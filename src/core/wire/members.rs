@@ -67,7 +67,7 @@ pub struct LoneText<'a> {
 /// Edits of the members around the transcript.
 impl View {
     fn text_rules(&self) -> &'static TextRules {
-        &self.wire().facts().text
+        &self.wire().text
     }
 
     /// Value at a path.

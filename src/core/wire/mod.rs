@@ -8,14 +8,13 @@
 //! * `compose` creates a complete response without upstream.
 //! * `usage` counts tokens.
 //!
-//! Each file implements one of the traits of `api`. Constants of a wire are a row of `facts`. Anything else
+//! A row of `facts` has the constants of a wire, and the functions of these files. Anything else
 //! that only one wire needs has a file of its own.
 //!
 //! The module knows JSON and the providers' rules, but no stores, sockets or policies. It never translates
 //! between wires.
 
 pub mod anthropic;
-mod api;
 mod aside;
 mod call_fingerprint;
 mod edits;
@@ -38,6 +37,7 @@ mod own_text;
 mod parts;
 mod sibling_calls;
 pub mod sse;
+mod synthetic;
 #[cfg(test)]
 mod text_only_tests;
 mod turn;
@@ -45,12 +45,11 @@ pub mod view;
 mod walk;
 mod wires;
 
-pub use api::{AnswerShape, AskAgain, Compose, Pairs, Requests, StreamOpening, SyntheticResponse, Wire};
 pub use aside::{SplitTurn, SyntheticTurn, TurnRest};
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;
 pub use error::{ProxyError, is_error, quota_error};
-pub use facts::{ItemRules, PlacedChanges, TurnRules, WireFacts};
+pub use facts::{ItemRules, PlacedChanges, TurnRules, Wire, WireFunctions};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;
 pub use leg::{
@@ -62,8 +61,9 @@ pub use members::{LoneText, TextOnly};
 pub use own_text::EMPTY_TURN;
 pub use parts::parts;
 pub use sibling_calls::{CallAt, SiblingPair};
+pub use synthetic::{AnswerShape, StreamOpening, SyntheticResponse};
 pub use view::{
     InjectedItem, InjectedKind, LocatedBody, Operation, PreviousResponse, RequestFacts, Role, ToolChoice,
-    ToolList, Turn, TurnChange, TurnContent, TurnPart, TurnPartKind, Turns, UnreadReason, View,
+    ToolList, Turn, TurnChange, TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
 };
 pub use wires::{WIRES, wire};

@@ -11,7 +11,7 @@ use crate::text::splice::{self, Edit};
 
 const MAX_BYTES: u64 = 16_384;
 
-fn view(wire: &dyn Wire, body: &str) -> View {
+fn view(wire: &Wire, body: &str) -> View {
     wire.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
         .unwrap()
 }

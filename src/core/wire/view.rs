@@ -221,16 +221,6 @@ impl From<&View> for LocatedBody {
     }
 }
 
-/// Reading of a transcript's turns.
-pub trait Turns {
-    /// Parses a turn. Called only by `View::content`; `text` is the buffer that the turn's spans refer to.
-    fn content(&self, view: &View, turn: Turn, text: &[u8]) -> TurnContent;
-
-    /// Whether the transcript contains anything bound to its prefix, such as signed thinking or encrypted
-    /// reasoning.
-    fn bound(&self, view: &View) -> bool;
-}
-
 /// The list of tools in a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolList {

@@ -1,7 +1,6 @@
 //! All wires, and the queries that a request answers by means of its wire.
 
-use super::api::Wire;
-use super::facts::{ItemRules, TurnRules};
+use super::facts::{ItemRules, TurnRules, Wire};
 use super::fingerprints::{CallMemo, FingerprintedCalls};
 use super::sibling_calls::{self, CallAt, calls_in};
 use super::view::{Role, TurnChange, TurnContent, View};
@@ -11,45 +10,45 @@ use crate::text::splice::Edit;
 use crate::tools::ToolTable;
 use bytes::Bytes;
 
-pub fn wire(id: WireId) -> &'static dyn Wire {
+pub fn wire(id: WireId) -> &'static Wire {
     match id {
-        WireId::Anthropic => &anthropic::Anthropic,
-        WireId::OpenaiChat => &openai_chat::OpenaiChat,
-        WireId::OpenaiResponses => &openai_responses::OpenaiResponses,
-        WireId::Gemini => &gemini::Gemini,
-        WireId::Ollama => &ollama::Ollama,
+        WireId::Anthropic => &anthropic::WIRE,
+        WireId::OpenaiChat => &openai_chat::WIRE,
+        WireId::OpenaiResponses => &openai_responses::WIRE,
+        WireId::Gemini => &gemini::WIRE,
+        WireId::Ollama => &ollama::WIRE,
     }
 }
 
-pub const WIRES: &[&dyn Wire] = &[
-    &anthropic::Anthropic,
-    &openai_chat::OpenaiChat,
-    &openai_responses::OpenaiResponses,
-    &gemini::Gemini,
-    &ollama::Ollama,
+pub static WIRES: &[&Wire] = &[
+    &anthropic::WIRE,
+    &openai_chat::WIRE,
+    &openai_responses::WIRE,
+    &gemini::WIRE,
+    &ollama::WIRE,
 ];
 
 /// Methods that every request derives from its wire.
 impl View {
     /// The request's API, which interprets the spans.
-    pub fn wire(&self) -> &'static dyn Wire {
+    pub fn wire(&self) -> &'static Wire {
         wire(self.wire)
     }
 
     /// Rules for turns that only some wires have.
     pub fn turn_rules(&self) -> &'static TurnRules {
-        &self.wire().facts().turns
+        &self.wire().turns
     }
 
     /// Rules for transcripts of items, or `None` if the wire has messages.
     pub fn item_rules(&self) -> Option<ItemRules> {
-        self.wire().facts().items
+        self.wire().items
     }
 
     /// Parses a turn.
     pub fn content(&self, turn: usize) -> TurnContent {
         let whole = self.turns.get(turn).copied();
-        let content = |whole| self.wire().content(self, whole, self.text_of(turn));
+        let content = |whole| (self.wire().functions.content)(self, whole, self.text_of(turn));
         whole.map(content).unwrap_or_default()
     }
 
@@ -70,7 +69,7 @@ impl View {
     /// Returns the edit that adds baton's tools, or `None` if the request has no list of tools.
     pub fn add_tools(&self, ours: &ToolTable) -> Option<Edit> {
         let tools = self.tools?;
-        Some(tools.with(ours, (self.wire().facts().tool_shape)(self, &tools)))
+        Some(tools.with(ours, (self.wire().tool_shape)(self, &tools)))
     }
 
     /// Returns the changes that append baton's text after a user or tool turn.
@@ -79,7 +78,7 @@ impl View {
     /// changes.
     pub fn put_text(&self, turn: usize, text: &str) -> Vec<TurnChange> {
         let inside = match self.turns[turn].role {
-            Role::User => self.wire().text_inside(&self.content(turn), text),
+            Role::User => (self.wire().functions.text_inside)(&self.content(turn), text),
             // A tool message contains only a result, so the text follows as a user message.
             Role::Tool => None,
             _ => return Vec::new(),
@@ -92,7 +91,7 @@ impl View {
 
     /// The transcript with its calls identified by fingerprints, if calls may lack ids.
     fn fingerprinted(&self) -> Option<FingerprintedCalls<'_>> {
-        (!self.wire().facts().has_call_ids).then_some(FingerprintedCalls { view: self })
+        (!self.wire().has_call_ids).then_some(FingerprintedCalls { view: self })
     }
 
     /// Finds the calls that hidden pairs name as siblings, at or after offset `from`.
@@ -136,7 +135,7 @@ impl View {
     /// Offset of the first call that counts. If the wire lists calls after all text, an offset within a
     /// message includes all of its calls.
     fn calls_from(&self, from: usize) -> usize {
-        let turn = self.turn_at(from).filter(|_| self.wire().facts().calls_are_last);
+        let turn = self.turn_at(from).filter(|_| self.wire().calls_are_last);
         turn.map_or(from, |turn| self.turns[turn].span.start)
     }
 

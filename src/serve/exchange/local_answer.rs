@@ -34,7 +34,7 @@ impl Exchange {
         }
         let answer = self.own(Uuid::now_v7(), "", None);
         let (wire, view) = (offered.wire(), offered.view());
-        let begun = wire.stream_opening(view, &answer, self.form().framing());
+        let begun = (wire.functions.stream_opening)(view, &answer, self.form().framing());
         let shown = ShownDraft::new(ProgressLine::new(begun, self.merge()));
         Self {
             shown: Some(Arc::new(shown)),
@@ -87,9 +87,8 @@ impl Exchange {
         ctx.recorder.note(|e| e.streamed = offered.view().facts.stream);
         ctx.recorder.decide(ExchangeOutcome::Complete);
         let (shape, kind) = self.form().own_shape();
-        let body = offered
-            .wire()
-            .compose(offered.view(), &self.own(id, text, known.as_deref()), shape);
+        let compose = offered.wire().functions.compose;
+        let body = compose(offered.view(), &self.own(id, text, known.as_deref()), shape);
         answer_form::own_response(kind, ResponseBody::whole(body))
     }
 

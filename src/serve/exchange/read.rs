@@ -80,7 +80,7 @@ pub(super) fn receive(app: &App, ctx: &RequestContext, searched: &ScannedBody) -
 fn read(
     app: &App,
     ctx: &RequestContext,
-    wire: &'static dyn Wire,
+    wire: &'static Wire,
     searched: &ScannedBody,
 ) -> Result<RequestReading, ToolOmission> {
     let text = searched.body.text().ok_or(ToolOmission::UnreadCoding)?;

@@ -194,7 +194,7 @@ pub(super) fn pair(
         conversation,
         wire: offered.view().wire,
         tool: call.name().to_owned(),
-        call: offered.wire().hidden_call(call),
+        call: (offered.wire().functions.hidden_call)(call),
         call_id: answered.call.id,
         answer,
         place,

@@ -98,7 +98,7 @@ impl PlannedExchange {
         Ok(())
     }
 
-    pub(super) fn wire(&self) -> &'static dyn Wire {
+    pub(super) fn wire(&self) -> &'static Wire {
         self.view().wire()
     }
 

@@ -54,7 +54,7 @@ impl Exchange {
 
     /// Form of the response that the request expects.
     pub(super) fn form(&self) -> AnswerForm {
-        let facts = self.offered.wire().facts();
+        let facts = self.offered.wire();
         AnswerForm::from_target(&self.ctx.target, facts.framing, self.offered.view().facts.stream)
     }
 

@@ -168,7 +168,7 @@ pub fn onward(
 /// Adds the configured key and headers of this upstream, replacing the agent's.
 fn own_credentials(out: &mut HeaderMap, upstream: &UpstreamConfig, of: WireId, target: &str) {
     if let Some(key) = &upstream.api_key {
-        let KeyHeader { name, prefix } = wire(of).facts().key_header(target, key.reveal());
+        let KeyHeader { name, prefix } = wire(of).key_header(target, key.reveal());
         if let Some(value) = secret_value(&format!("{prefix}{}", key.reveal())) {
             out.insert(HeaderName::from_static(name), value);
         }

@@ -71,7 +71,7 @@ fn is_stored_response(method: &Method, target: &str) -> bool {
 impl RequestContext {
     /// Whether the provider's stored responses belong to different clients, which must not reach each other's.
     pub fn owns_responses(&self) -> bool {
-        let keeps = self.wire.is_some_and(|id| wire(id).facts().items.is_some());
+        let keeps = self.wire.is_some_and(|id| wire(id).items.is_some());
         keeps && self.upstream.is_guarded && !is_added(&self.upstream.config.paths, &self.target)
     }
 

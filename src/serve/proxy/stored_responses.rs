@@ -65,7 +65,7 @@ pub(super) async fn run(
 }
 
 async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {
-    if ctx.wire.is_none_or(|id| wire(id).facts().items.is_none()) {
+    if ctx.wire.is_none_or(|id| wire(id).items.is_none()) {
         return Ok(None);
     }
     let Some((before, id, rest)) = split(&ctx.target) else {

@@ -130,7 +130,7 @@ fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::wire::{Operation, Requests, Role, View, anthropic::Anthropic};
+    use baton_core::wire::{Operation, Role, View, anthropic};
     use bytes::Bytes;
 
     /// A body as three rows of chunks.
@@ -180,7 +180,7 @@ mod tests {
         ];
         for body in bodies {
             let bytes = Bytes::from(body.clone());
-            let view = Anthropic.read(&bytes, Operation::Generate).unwrap();
+            let view = anthropic::WIRE.read(&bytes, Operation::Generate).unwrap();
             let cuts = Cuts::from_view(&view);
             assert_eq!(joined(&bytes, &cuts), body.as_bytes());
             assert_eq!(cuts.list.len(), view.turns.len());
@@ -233,7 +233,7 @@ mod tests {
             let body = Bytes::from(format!(
                 r#"{{"messages":[{{"role":"user","content":"a"}}{end}]{gap},{gap}"a":1,"tools":[{{"d":"{long}"}},{{"d":"{long}"}}],"b":"{long}"}}"#
             ));
-            let view = Anthropic.read(&body, Operation::Generate).unwrap();
+            let view = anthropic::WIRE.read(&body, Operation::Generate).unwrap();
             let cuts = Cuts::from_view(&view);
             assert_eq!(joined(&body, &cuts), body);
             let large = cuts.tail.iter().filter(|span| span.len() > 600);
@@ -247,7 +247,7 @@ mod tests {
         let body = Bytes::from(format!(
             r#"{{"a":1,"system":"{long}","b":2,"messages":[{{"role":"user","content":"a"}}]}}"#
         ));
-        let view = Anthropic.read(&body, Operation::Generate).unwrap();
+        let view = anthropic::WIRE.read(&body, Operation::Generate).unwrap();
         let cuts = Cuts::from_view(&view);
         assert_eq!(cuts.head.len(), 3);
         assert_eq!(cuts.head[1].len(), 602);

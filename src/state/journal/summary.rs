@@ -263,7 +263,7 @@ fn after_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::wire::{Operation, Requests, anthropic::Anthropic};
+    use baton_core::wire::{Operation, anthropic};
     use bytes::Bytes;
 
     fn of(role: Role, json: &str) -> (&'static str, String) {
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_title_is_the_users_own_first_line() {
         let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"<system-reminder>y</system-reminder>\nMend the build\nplease"}]}]}"#);
-        let view = Anthropic.read(&body, Operation::Generate).unwrap();
+        let view = anthropic::WIRE.read(&body, Operation::Generate).unwrap();
         assert_eq!(title(&view, &["<system-reminder>".to_owned()]), "Mend the build");
     }
 

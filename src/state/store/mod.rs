@@ -138,11 +138,6 @@ pub trait Store: Send + Sync + 'static {
     async fn find(&self, kind: PlacedKind, principal: &str, by: Lookup<'_>)
     -> StoreResult<Vec<PlacedRecord>>;
 
-    /// Whether any insertion may exist. `false` saves the caller a lookup.
-    fn may_have_insertions(&self) -> bool {
-        true
-    }
-
     /// Returns a conversation by key.
     async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>>;
 
@@ -171,6 +166,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Lists documents, newest first.
     async fn documents(&self, filter: &DocumentFilter) -> StoreResult<Vec<DocumentRecord>>;
+
+    /// Whether any insertion may exist. `false` saves the caller a lookup.
+    fn may_have_insertions(&self) -> bool {
+        true
+    }
 
     /// Sets the status of a document, and supersedes like [`Store::put_document`]. Returns `None` for an
     /// unknown id.

@@ -31,7 +31,7 @@ pub(super) const CONVERSATION: [Identity; 5] = [
     ("baton.wire", |e| e.wire.map(WireId::name).into()),
     ("baton.upstream", |e| (&*e.upstream).into()),
     ("gen_ai.provider.name", |e| {
-        e.wire.map(|id| wire(id).facts().provider).into()
+        e.wire.map(|id| wire(id).provider).into()
     }),
     ("gen_ai.request.model", |e| e.model.as_deref().into()),
     ("gen_ai.conversation.id", |e| e.conversation.as_deref().into()),

@@ -25,7 +25,7 @@ use baton_core::wire::{WIRES, Wire};
 use bytes::Bytes;
 
 /// The wire that a byte chooses.
-pub fn wire_of(byte: u8) -> &'static dyn Wire {
+pub fn wire_of(byte: u8) -> &'static Wire {
     WIRES[usize::from(byte) % WIRES.len()]
 }
 

@@ -38,7 +38,7 @@ impl RefusedModels for Refused {
 
 /// A store whose contents the input chooses.
 struct Store<'a> {
-    wire: &'static dyn Wire,
+    wire: &'static Wire,
     /// A bit for each kind of record: whether it is there.
     has: u16,
     /// The end of a transcript that is known.
@@ -55,7 +55,7 @@ impl Store<'_> {
             principal: "local".to_owned(),
             conversation: "c".to_owned(),
             wire: self.wire.id(),
-            head: self.wire.carry_over(&[], &prompt),
+            head: (self.wire.functions.carry_over)(&[], &prompt),
             prompt,
             reason: None,
             parent: (id != HANDOFF).then_some(HANDOFF),
@@ -81,7 +81,7 @@ impl Store<'_> {
             wire: self.wire.id(),
             tool: TOOL_NAME.to_owned(),
             call_id: "hidden".to_owned(),
-            call: self.wire.hidden_call(&call),
+            call: (self.wire.functions.hidden_call)(&call),
             answer: HiddenResult::QUEUED,
             place,
             pending: (self.has & 2 == 0).then(|| ("Go on.".to_owned(), None)),

@@ -112,7 +112,7 @@ impl Sim {
     /// Answers a request of the agent.
     pub async fn answer(
         &mut self,
-        wire: &'static dyn Wire,
+        wire: &'static Wire,
         provider: &Strict,
         path: &str,
         headers: &[(&str, &str)],
@@ -197,7 +197,7 @@ impl Sim {
 }
 
 impl Answering<'_> {
-    fn wire(&self) -> &'static dyn Wire {
+    fn wire(&self) -> &'static Wire {
         self.plan.reading.view.wire()
     }
 
@@ -415,9 +415,8 @@ impl Answering<'_> {
             ResponseEffect::AnswerCall(call) => {
                 let pair = self.write_pair(call, InsertionPoint::Aside);
                 let ours = self.plan.offered(self.tooled, self.fresh);
-                let more = self
-                    .wire()
-                    .ask_again(&spoken.unwrap(), std::slice::from_ref(&pair), ours);
+                let more =
+                    (self.wire().functions.ask_again)(&spoken.unwrap(), std::slice::from_ref(&pair), ours);
                 LegEvent::CallAnswered {
                     mark: self.wire().sentinel_text(&aside::line(pair.id)),
                     more: more.unwrap(),
@@ -492,7 +491,7 @@ impl Answering<'_> {
             conversation: self.key.to_owned(),
             wire: self.plan.reading.view.wire,
             tool: answered.call.name().to_owned(),
-            call: self.wire().hidden_call(&answered.call),
+            call: (self.wire().functions.hidden_call)(&answered.call),
             call_id: answered.call.id,
             answer,
             place,
@@ -542,7 +541,7 @@ fn read(answer: &mut StreamedAnswer, leg: DirectAnswer, raw: &mut Vec<u8>) {
 }
 
 /// Wire of a request path.
-pub fn wire_of(path: &str) -> &'static dyn Wire {
+pub fn wire_of(path: &str) -> &'static Wire {
     use baton_core::record::WireId::{Anthropic, Gemini, Ollama, OpenaiChat, OpenaiResponses};
     let rows = [
         ("/messages", Anthropic),

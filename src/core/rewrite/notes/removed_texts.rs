@@ -145,18 +145,13 @@ impl RemovedTexts {
                 let in_list: Vec<Span> = inside.iter().map(|&n| spans[n]).collect();
                 let lost: Vec<bool> = inside.iter().map(|&n| lost[n]).collect();
                 let kept = view::kept(&in_list, &lost);
-                let absent = || {
-                    vec![Edit::replace(
-                        list,
-                        view.wire().facts().absent_content.unwrap_or("[]"),
-                    )]
-                };
+                let absent = || vec![Edit::replace(list, view.wire().absent_content.unwrap_or("[]"))];
                 edits.extend(kept.unwrap_or_else(absent));
             }
             // The content is a string next to calls.
             None => {
                 let first = content.parts.first().filter(|p| p.text.is_some())?;
-                let absent = view.wire().facts().absent_content?;
+                let absent = view.wire().absent_content?;
                 edits.push(Edit::replace(first.span, absent));
             }
         }

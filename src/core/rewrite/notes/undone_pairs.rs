@@ -165,7 +165,7 @@ mod tests {
     }
 
     /// The transcript without notes and undone sentinels.
-    fn cleaned(side: &dyn crate::wire::Wire, body: &Bytes) -> notes::CleanedTranscript {
+    fn cleaned(side: &crate::wire::Wire, body: &Bytes) -> notes::CleanedTranscript {
         let reading = RequestReading::new(side, body, Operation::Generate).unwrap();
         notes::take_out(&reading, LOOK, &[]).unwrap()
     }

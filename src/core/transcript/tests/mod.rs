@@ -13,7 +13,7 @@ use super::*;
 use crate::text::Span;
 use crate::wire::{Operation, View, WIRES, Wire};
 
-fn named(name: &str) -> &'static dyn Wire {
+fn named(name: &str) -> &'static Wire {
     let found = WIRES.iter().find(|wire| wire.id().name() == name);
     *found.unwrap_or_else(|| panic!("no wire {name}"))
 }

@@ -238,7 +238,7 @@ fn heard(part: &TranscriptPart<'_>) -> SpokenPart {
     }
 }
 
-fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
+fn check(wire: &Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
     let (body, spoken_text) = spoken(wire.id(), rounds);
     let view = view(wire.id().name(), body.to_string());
     let transcript = Transcript::from_view(&view);

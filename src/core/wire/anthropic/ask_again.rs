@@ -5,44 +5,41 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::Anthropic;
 use super::pairs;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
-use crate::wire::{AskAgain, LegOutput, sse};
+use crate::wire::{LegOutput, sse};
 
-impl AskAgain for Anthropic {
-    /// Builds the assistant's message with baton's calls as its last blocks, followed by their results.
-    ///
-    /// The calls keep that position, after everything the agent was shown, on every later request. Returns
-    /// `None` if thinking follows one of them, because thinking is bound to the original order.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
-        let blocks = match spoken {
-            LegOutput::Reply(body) => {
-                let whole = json::root(body);
-                let content = json::get(body, whole, "content")?;
-                json::elements(body, content)
-                    .into_iter()
-                    .map(|b| b.text(body))
-                    .collect()
-            }
-            LegOutput::Stream(frames) => streamed(frames),
-        };
-        let ours = |b: &String| called(b).is_some_and(|name| ours.has(&name));
-        let first = blocks.iter().position(ours).unwrap_or(blocks.len());
-        if blocks[first..].iter().any(|b| is_thinking(b)) {
-            return None;
+/// Builds the assistant's message with baton's calls as its last blocks, followed by their results.
+///
+/// The calls keep that position, after everything the agent was shown, on every later request. Returns
+/// `None` if thinking follows one of them, because thinking is bound to the original order.
+pub(super) fn ask_again(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
+    let blocks = match spoken {
+        LegOutput::Reply(body) => {
+            let whole = json::root(body);
+            let content = json::get(body, whole, "content")?;
+            json::elements(body, content)
+                .into_iter()
+                .map(|b| b.text(body))
+                .collect()
         }
-        let mut content: Vec<String> = blocks.into_iter().filter(|b| !ours(b)).collect();
-        content.extend(pairs.iter().map(|p| p.call.clone()));
-        let results: Vec<_> = pairs.iter().map(pairs::result).collect();
-        Some(format!(
-            r#"{{"role":"assistant","content":[{}]}},{{"role":"user","content":[{}]}}"#,
-            content.join(","),
-            results.join(",")
-        ))
+        LegOutput::Stream(frames) => streamed(frames),
+    };
+    let ours = |b: &String| called(b).is_some_and(|name| ours.has(&name));
+    let first = blocks.iter().position(ours).unwrap_or(blocks.len());
+    if blocks[first..].iter().any(|b| is_thinking(b)) {
+        return None;
     }
+    let mut content: Vec<String> = blocks.into_iter().filter(|b| !ours(b)).collect();
+    content.extend(pairs.iter().map(|p| p.call.clone()));
+    let results: Vec<_> = pairs.iter().map(pairs::result).collect();
+    Some(format!(
+        r#"{{"role":"assistant","content":[{}]}},{{"role":"user","content":[{}]}}"#,
+        content.join(","),
+        results.join(",")
+    ))
 }
 
 /// Name of the tool that a block calls.

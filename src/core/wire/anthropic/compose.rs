@@ -2,42 +2,37 @@
 //!
 //! Events: <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
-use super::Anthropic;
 use super::answer::said;
 use super::usage::counted;
 use bytes::Bytes;
 
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View, own_text, sse};
+use crate::wire::{AnswerShape, Framing, StreamOpening, SyntheticResponse, View, own_text, sse};
 
-impl Compose for Anthropic {
-    fn compose(&self, _view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
-        match shape {
-            AnswerShape::Whole => {
-                let content = own_text::block(answer.text);
-                message(answer, &content, r#""end_turn""#, answer.output()).into()
-            }
-            AnswerShape::Stream(_) => {
-                let usage = counted(answer.input(), answer.output());
-                let end =
-                    format!(r#""delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{usage}"#);
-                let mut frames = vec![start(answer, 1)];
-                frames.extend(said(0, answer.text));
-                frames.push(event("message_delta", &end));
-                frames.push(sse::named("message_stop", r#"{"type":"message_stop"}"#));
-                frames.concat().into()
-            }
+pub(super) fn compose(_view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
+    match shape {
+        AnswerShape::Whole => {
+            let content = own_text::block(answer.text);
+            message(answer, &content, r#""end_turn""#, answer.output()).into()
+        }
+        AnswerShape::Stream(_) => {
+            let usage = counted(answer.input(), answer.output());
+            let end = format!(r#""delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{usage}"#);
+            let mut frames = vec![start(answer, 1)];
+            frames.extend(said(0, answer.text));
+            frames.push(event("message_delta", &end));
+            frames.push(sse::named("message_stop", r#"{"type":"message_stop"}"#));
+            frames.concat().into()
         }
     }
+}
 
-    fn stream_opening(
-        &self,
-        _view: &View,
-        answer: &SyntheticResponse<'_>,
-        _framing: Framing,
-    ) -> StreamOpening {
-        StreamOpening::shown(start(answer, answer.output()))
-    }
+pub(super) fn stream_opening(
+    _view: &View,
+    answer: &SyntheticResponse<'_>,
+    _framing: Framing,
+) -> StreamOpening {
+    StreamOpening::shown(start(answer, answer.output()))
 }
 
 fn message(answer: &SyntheticResponse<'_>, content: &str, stop: &str, output: u64) -> String {

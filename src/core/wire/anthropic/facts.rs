@@ -3,18 +3,18 @@
 use serde_json::json;
 
 use super::answer::AnthropicDialect;
-use super::{Anthropic, turns};
+use super::{ask_again, compose, pairs, request, turns};
 use crate::record::WireId;
 use crate::wire::error::{KeyHeader, ProxyError};
-use crate::wire::facts::{TurnRules, WireFacts, Wordings};
+use crate::wire::facts::{TurnRules, Wire, WireFunctions, Wordings};
 use crate::wire::members::TextRules;
+use crate::wire::own_text;
 use crate::wire::view::ToolShape;
-use crate::wire::{Wire, own_text};
 
 /// Wording of the error for signed thinking.
 const UNBOUND_THINKING: Wordings = &[&["thinking", "signature", "bound to a different conversation"]];
 
-static FACTS: WireFacts = WireFacts {
+pub static WIRE: Wire = Wire {
     header: KeyHeader::plain("x-api-key"),
     key_variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
     error_body,
@@ -41,16 +41,25 @@ static FACTS: WireFacts = WireFacts {
         choice: Some((&["tool_choice"], [r#"{"type":"none"}"#, r#"{"type":"auto"}"#])),
         ..TextRules::DEFAULT
     },
-    ..WireFacts::new(WireId::Anthropic, "anthropic", |_| {
-        Box::new(AnthropicDialect::default())
-    })
+    ..Wire::new(
+        WireId::Anthropic,
+        "anthropic",
+        WireFunctions {
+            dialect: |_| Box::new(AnthropicDialect::default()),
+            read: request::read,
+            carry_over: request::carry_over,
+            text_inside: request::text_inside,
+            content: turns::content,
+            bound: turns::bound,
+            hidden_call: pairs::hidden_call,
+            put_beside: pairs::put_beside,
+            put_between: pairs::put_between,
+            ask_again: ask_again::ask_again,
+            compose: compose::compose,
+            stream_opening: compose::stream_opening,
+        },
+    )
 };
-
-impl Wire for Anthropic {
-    fn facts(&self) -> &'static WireFacts {
-        &FACTS
-    }
-}
 
 fn error_body(error: ProxyError<'_>) -> String {
     let kind = match error.status {

@@ -9,4 +9,4 @@ mod request;
 mod turns;
 mod usage;
 
-pub struct Anthropic;
+pub use facts::WIRE;

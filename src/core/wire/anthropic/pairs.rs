@@ -2,45 +2,42 @@
 
 use std::collections::HashMap;
 
-use super::Anthropic;
 use crate::record::HiddenPair;
 use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
 use crate::wire::view::{self, Role, TurnChange, TurnContent, View};
-use crate::wire::{HiddenCall, Pairs, SiblingPair};
+use crate::wire::{HiddenCall, SiblingPair};
 
-impl Pairs for Anthropic {
-    /// Serializes a hidden call as a block. Arguments that are not a JSON object become `{}`, because the API
-    /// accepts nothing else.
-    fn hidden_call(&self, call: &HiddenCall) -> String {
-        format!(
-            r#"{{"type":"tool_use","id":{},"name":"{}","input":{}}}"#,
-            json::quote(&call.id),
-            call.name(),
-            call.object()
-        )
-    }
+/// Serializes a hidden call as a block. Arguments that are not a JSON object become `{}`, because the API
+/// accepts nothing else.
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    format!(
+        r#"{{"type":"tool_use","id":{},"name":"{}","input":{}}}"#,
+        json::quote(&call.id),
+        call.name(),
+        call.object()
+    )
+}
 
-    /// Inserts the call among the blocks of its sibling's turn, and the result before the other results.
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
-        let changes = besides.iter().map(|SiblingPair { at, pair }| {
-            let (content, results) = turns
-                .entry(at.turn)
-                .or_insert_with(|| (view.content(at.turn), ResultsAt::after(view, at.turn)));
-            let call = view::beside(&content.parts, at.part, pair.place.offset(), &pair.call);
-            vec![TurnChange::Within(at.turn, call), results.with(&result(pair))]
-        });
-        changes.collect()
-    }
+/// Inserts the call among the blocks of its sibling's turn, and the result before the other results.
+pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
+    let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
+    let changes = besides.iter().map(|SiblingPair { at, pair }| {
+        let (content, results) = turns
+            .entry(at.turn)
+            .or_insert_with(|| (view.content(at.turn), ResultsAt::after(view, at.turn)));
+        let call = view::beside(&content.parts, at.part, pair.place.offset(), &pair.call);
+        vec![TurnChange::Within(at.turn, call), results.with(&result(pair))]
+    });
+    changes.collect()
+}
 
-    /// Splits the turn at the aside's line: the content before it with the call, the result, and the content
-    /// after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
-        let answer = format!(r#"{{"role":"user","content":[{}]}}"#, result(pair));
-        split.around(&pair.call, SyntheticTurn::new(Role::User, answer), &LONE)
-    }
+/// Splits the turn at the aside's line: the content before it with the call, the result, and the content
+/// after it.
+pub(super) fn put_between(split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
+    let answer = format!(r#"{{"role":"user","content":[{}]}}"#, result(pair));
+    split.around(&pair.call, SyntheticTurn::new(Role::User, answer), &LONE)
 }
 
 /// String content becomes a block.

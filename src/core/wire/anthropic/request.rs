@@ -1,6 +1,5 @@
 //! Parses Anthropic requests into spans, and edits them.
 
-use super::Anthropic;
 use bytes::Bytes;
 
 use crate::record::WireId;
@@ -10,7 +9,7 @@ use crate::text::splice::Edit;
 use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{Operation, Requests, UnreadReason};
+use crate::wire::{Operation, UnreadReason};
 
 /// Tools that the agent runs, mostly by the prefix of a version. Other typed tools run at the provider.
 const CLIENT_TOOLS: [&str; 6] = [
@@ -36,24 +35,22 @@ const KEYS: [&str; 10] = [
     "context_hint",
 ];
 
-impl Requests for Anthropic {
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        let view = View::unread(WireId::Anthropic, body, RequestFacts::for_operation(operation));
-        walk::view(view, &KEYS, role, read_member)
-    }
+pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+    let view = View::unread(WireId::Anthropic, body, RequestFacts::for_operation(operation));
+    walk::view(view, &KEYS, role, read_member)
+}
 
-    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
-        own_text::user_message(blocks, prompt)
-    }
+pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
+    own_text::user_message(blocks, prompt)
+}
 
-    /// Appends the last block of the message, because results must come first. String content becomes a
-    /// block.
-    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
-        let block = own_text::block(text);
-        own_text::among_blocks(content, &block)
-            .or_else(|| own_text::after_lone(content, [r#"{"type":"text","text":"#, "}"], &block))
-            .or_else(|| Some(Vec::new()))
-    }
+/// Appends the last block of the message, because results must come first. String content becomes a
+/// block.
+pub(super) fn text_inside(content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+    let block = own_text::block(text);
+    own_text::among_blocks(content, &block)
+        .or_else(|| own_text::after_lone(content, [r#"{"type":"text","text":"#, "}"], &block))
+        .or_else(|| Some(Vec::new()))
 }
 
 fn role(literal: &[u8]) -> Role {

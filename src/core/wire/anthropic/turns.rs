@@ -1,38 +1,35 @@
 //! Content of Anthropic messages, and signatures in it.
 
-use super::Anthropic;
 use crate::text::json;
+use crate::wire::parts;
 use crate::wire::view::{Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
-use crate::wire::{Turns, parts};
 
-impl Turns for Anthropic {
-    /// Classifies each block by its type.
-    ///
-    /// A single walk reads down to the members of the blocks, because after a cut it covers all remaining
-    /// turns.
-    fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
-        parts::content_of(text, turn.span).edited(|part| {
-            if matches!(part.kind, TurnPartKind::Text | TurnPartKind::Other) {
-                let is_text = part.name.is_some_and(|kind| kind.of(text) == b"text");
-                part.kind = if is_text {
-                    TurnPartKind::Text
-                } else {
-                    TurnPartKind::Other
-                };
-            }
-        })
-    }
+/// Classifies each block by its type.
+///
+/// A single walk reads down to the members of the blocks, because after a cut it covers all remaining
+/// turns.
+pub(super) fn content(_view: &View, turn: Turn, text: &[u8]) -> TurnContent {
+    parts::content_of(text, turn.span).edited(|part| {
+        if matches!(part.kind, TurnPartKind::Text | TurnPartKind::Other) {
+            let is_text = part.name.is_some_and(|kind| kind.of(text) == b"text");
+            part.kind = if is_text {
+                TurnPartKind::Text
+            } else {
+                TurnPartKind::Other
+            };
+        }
+    })
+}
 
-    /// Signed thinking in an assistant turn binds its prefix. The byte search comes first, because it is
-    /// cheap and most histories without thinking do not contain these words.
-    fn bound(&self, view: &View) -> bool {
-        let thinks = |turn: usize| {
-            let parts = view.content(turn).parts;
-            parts.iter().any(|p| p.kind == TurnPartKind::Thinking)
-        };
-        view.transcript_has(&["\"thinking\"", "\"redacted_thinking\""])
-            && (0..view.turns.len()).any(|i| view.turns[i].role == Role::Assistant && thinks(i))
-    }
+/// Signed thinking in an assistant turn binds its prefix. The byte search comes first, because it is
+/// cheap and most histories without thinking do not contain these words.
+pub(super) fn bound(view: &View) -> bool {
+    let thinks = |turn: usize| {
+        let parts = view.content(turn).parts;
+        parts.iter().any(|p| p.kind == TurnPartKind::Thinking)
+    };
+    view.transcript_has(&["\"thinking\"", "\"redacted_thinking\""])
+        && (0..view.turns.len()).any(|i| view.turns[i].role == Role::Assistant && thinks(i))
 }
 
 pub(super) fn ends_at_next_user(view: &View, turn: usize) -> bool {

@@ -1,23 +1,20 @@
 //! Returns the model's output to Gemini's API, with the results of its calls.
 
-use super::Gemini;
 use super::chunk::GeminiChunk;
 use super::{pairs, streamed_call};
 use crate::record::HiddenPair;
 use crate::tools::ToolNames;
-use crate::wire::{AskAgain, LegOutput};
+use crate::wire::LegOutput;
 
-impl AskAgain for Gemini {
-    /// Builds the model's message, unchanged, followed by the results of its calls.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
-        let parts = parts_of(spoken, pairs, ours);
-        let results: Vec<_> = pairs.iter().map(pairs::result).collect();
-        Some(format!(
-            r#"{{"role":"model","parts":[{}]}},{{"role":"user","parts":[{}]}}"#,
-            parts.join(","),
-            results.join(",")
-        ))
-    }
+/// Builds the model's message, unchanged, followed by the results of its calls.
+pub(super) fn ask_again(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
+    let parts = parts_of(spoken, pairs, ours);
+    let results: Vec<_> = pairs.iter().map(pairs::result).collect();
+    Some(format!(
+        r#"{{"role":"model","parts":[{}]}},{{"role":"user","parts":[{}]}}"#,
+        parts.join(","),
+        results.join(",")
+    ))
 }
 
 /// Collects the parts of all chunks, with baton's calls at the end. Every later request restores them in that

@@ -6,17 +6,17 @@ use serde_json::json;
 use super::answer::GeminiDialect;
 use super::part;
 use super::request::text_part;
-use super::{Gemini, pairs, turns};
+use super::{ask_again, compose, pairs, request, turns};
 use crate::record::WireId;
 use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::error::{KeyHeader, ProxyError};
-use crate::wire::facts::{TurnRules, WireFacts};
+use crate::wire::facts::{TurnRules, Wire, WireFunctions};
+use crate::wire::fingerprints;
 use crate::wire::members::TextRules;
 use crate::wire::view::{ToolList, ToolShape, View};
-use crate::wire::{Wire, fingerprints};
 
-static FACTS: WireFacts = WireFacts {
+pub static WIRE: Wire = Wire {
     header: KeyHeader::plain("x-goog-api-key"),
     key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
     error_body,
@@ -51,16 +51,25 @@ static FACTS: WireFacts = WireFacts {
         )),
         ..TextRules::DEFAULT
     },
-    ..WireFacts::new(WireId::Gemini, "gcp.gemini", |view| {
-        Box::new(GeminiDialect::new(view))
-    })
+    ..Wire::new(
+        WireId::Gemini,
+        "gcp.gemini",
+        WireFunctions {
+            dialect: |view| Box::new(GeminiDialect::new(view)),
+            read: request::read,
+            carry_over: request::carry_over,
+            text_inside: request::text_inside,
+            content: turns::content,
+            bound: turns::bound,
+            hidden_call: pairs::hidden_call,
+            put_beside: pairs::put_beside,
+            put_between: pairs::put_between,
+            ask_again: ask_again::ask_again,
+            compose: compose::compose,
+            stream_opening: compose::stream_opening,
+        },
+    )
 };
-
-impl Wire for Gemini {
-    fn facts(&self) -> &'static WireFacts {
-        &FACTS
-    }
-}
 
 fn error_body(error: ProxyError<'_>) -> String {
     // Status names of Google's APIs.

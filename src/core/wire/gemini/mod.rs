@@ -23,7 +23,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub struct Gemini;
+pub use facts::WIRE;
 
 /// Parses a list of parts, or a single part in its place.
 pub(super) fn parts(text: &[u8], parts: Span) -> Vec<TurnPart> {

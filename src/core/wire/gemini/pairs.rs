@@ -3,9 +3,8 @@
 //! An agent may return one response as a content per streamed chunk. Here, a message is therefore a run of
 //! adjacent model contents.
 
-use super::Gemini;
+use crate::wire::CallAt;
 use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
-use crate::wire::{CallAt, Pairs};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -237,41 +236,39 @@ fn last_question(view: &View) -> usize {
     0
 }
 
-impl Pairs for Gemini {
-    /// Serializes a hidden call, using upstream's own part if it was kept. Arguments that are not a JSON
-    /// object become `{}`, because the API accepts nothing else.
-    fn hidden_call(&self, call: &HiddenCall) -> String {
-        if let Some(raw) = &call.raw {
-            return raw.clone();
+/// Serializes a hidden call, using upstream's own part if it was kept. Arguments that are not a JSON
+/// object become `{}`, because the API accepts nothing else.
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    if let Some(raw) = &call.raw {
+        return raw.clone();
+    }
+    let (id, name, args) = (id_member(&call.id), call.name(), call.object());
+    format!(r#"{{"functionCall":{{{id}"name":"{name}","args":{args}}}}}"#)
+}
+
+pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
+    // For each turn that was read, the index of its message.
+    let mut messages: HashMap<usize, usize> = HashMap::new();
+    let mut read: Vec<MessageWithResults> = Vec::new();
+    let changes = besides.iter().map(|SiblingPair { at, pair }| {
+        if !messages.contains_key(&at.turn) {
+            let message = MessageWithResults::read(view, at.turn);
+            messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
+            read.push(message);
         }
-        let (id, name, args) = (id_member(&call.id), call.name(), call.object());
-        format!(r#"{{"functionCall":{{{id}"name":"{name}","args":{args}}}}}"#)
-    }
+        let message = messages.get(&at.turn).and_then(|&n| read.get_mut(n));
+        message
+            .and_then(|message| message.changes(view, *at, pair))
+            .unwrap_or_default()
+    });
+    changes.collect()
+}
 
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        // For each turn that was read, the index of its message.
-        let mut messages: HashMap<usize, usize> = HashMap::new();
-        let mut read: Vec<MessageWithResults> = Vec::new();
-        let changes = besides.iter().map(|SiblingPair { at, pair }| {
-            if !messages.contains_key(&at.turn) {
-                let message = MessageWithResults::read(view, at.turn);
-                messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
-                read.push(message);
-            }
-            let message = messages.get(&at.turn).and_then(|&n| read.get_mut(n));
-            message
-                .and_then(|message| message.changes(view, *at, pair))
-                .unwrap_or_default()
-        });
-        changes.collect()
-    }
-
-    /// Splits the content at the aside's line: the parts before it with the call, the result, and the parts
-    /// after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
-        let answer = format!(r#"{{"role":"user","parts":[{}]}}"#, result(pair));
-        split.around(&pair.call, SyntheticTurn::new(Role::User, answer), &LONE)
-    }
+/// Splits the content at the aside's line: the parts before it with the call, the result, and the parts
+/// after it.
+pub(super) fn put_between(split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
+    let answer = format!(r#"{{"role":"user","parts":[{}]}}"#, result(pair));
+    split.around(&pair.call, SyntheticTurn::new(Role::User, answer), &LONE)
 }
 
 /// Adds the API's placeholder for signatures that were lost with a hidden call.

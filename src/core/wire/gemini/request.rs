@@ -1,6 +1,5 @@
 //! Parses Gemini requests into spans, and builds the carry-over message.
 
-use super::Gemini;
 use bytes::Bytes;
 
 use super::part;
@@ -11,7 +10,7 @@ use crate::tools::TOOL_NAME;
 use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, Turn, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{Operation, Requests, UnreadReason};
+use crate::wire::{Operation, UnreadReason};
 
 /// Members that a rewrite reads or edits. A body that repeats one, in either spelling, is relayed unchanged.
 const KEYS: [&str; 7] = [
@@ -27,51 +26,49 @@ const KEYS: [&str; 7] = [
 /// Envelopes of a request: of countTokens and of Code Assist.
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
-impl Requests for Gemini {
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        let text: &[u8] = body;
-        let mut whole = Vec::new();
-        walk::body(text, &[], |key, at| {
-            let end = json::value_end(text, at)?;
-            whole.push((key, Span::new(at, end)));
-            Ok(end)
-        })?;
-        // Code Assist has the model next to the request; other clients have it in the path, if anywhere.
-        let model = whole.iter().find(|(key, _)| key.of(text) == b"model");
-        let model = model.and_then(|(_, v)| json::string(text, *v));
-        let around = request(text, whole)?;
-        if repeated(text, &around) {
-            return Err(UnreadReason::RepeatedKey);
-        }
-        let facts = RequestFacts {
-            model: model.map(|m| m.into_owned()),
-            ..RequestFacts::for_operation(operation)
-        };
-        let mut view = View::unread(WireId::Gemini, body, facts);
-        for (key, value) in &around {
-            member(text, key.of(text), *value, &mut view);
-        }
-        view.around = around;
-        if view.turns.is_empty() {
-            return Err(UnreadReason::OtherShape);
-        }
-        Ok(view)
+pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+    let text: &[u8] = body;
+    let mut whole = Vec::new();
+    walk::body(text, &[], |key, at| {
+        let end = json::value_end(text, at)?;
+        whole.push((key, Span::new(at, end)));
+        Ok(end)
+    })?;
+    // Code Assist has the model next to the request; other clients have it in the path, if anywhere.
+    let model = whole.iter().find(|(key, _)| key.of(text) == b"model");
+    let model = model.and_then(|(_, v)| json::string(text, *v));
+    let around = request(text, whole)?;
+    if repeated(text, &around) {
+        return Err(UnreadReason::RepeatedKey);
     }
+    let facts = RequestFacts {
+        model: model.map(|m| m.into_owned()),
+        ..RequestFacts::for_operation(operation)
+    };
+    let mut view = View::unread(WireId::Gemini, body, facts);
+    for (key, value) in &around {
+        member(text, key.of(text), *value, &mut view);
+    }
+    view.around = around;
+    if view.turns.is_empty() {
+        return Err(UnreadReason::OtherShape);
+    }
+    Ok(view)
+}
 
-    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
-        let mut parts = blocks.to_vec();
-        parts.push(text_part(prompt));
-        format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
-    }
+pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
+    let mut parts = blocks.to_vec();
+    parts.push(text_part(prompt));
+    format!(r#"{{"role":"user","parts":[{}]}}"#, parts.join(","))
+}
 
-    /// Appends the last part of the content, even after function responses: the API checks their number, not
-    /// the number of parts.
-    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
-        let part = text_part(text);
-        own_text::among_blocks(content, &part)
-            .or_else(|| own_text::after_lone(content, ["", ""], &part))
-            .or_else(|| Some(Vec::new()))
-    }
+/// Appends the last part of the content, even after function responses: the API checks their number, not
+/// the number of parts.
+pub(super) fn text_inside(content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+    let part = text_part(text);
+    own_text::among_blocks(content, &part)
+        .or_else(|| own_text::after_lone(content, ["", ""], &part))
+        .or_else(|| Some(Vec::new()))
 }
 
 /// Members of the object with the contents: the body, or the request in its envelope.

@@ -3,10 +3,10 @@
 //! A call may be a single part. With `streamFunctionCallArguments` (Vertex) it is a run of parts, the first
 //! with the name and the others with pieces of the arguments.
 
-use super::Gemini;
+use super::pairs;
 use super::part::{self, LOST_SIGNATURE, PartMembers};
 use crate::text::{Span, json};
-use crate::wire::{HiddenCall, Pairs};
+use crate::wire::HiddenCall;
 
 /// Call whose arguments are streaming.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ pub(super) fn whole(
 
 /// Serializes a hidden call with a signature.
 fn signed(call: &HiddenCall, signature: &str) -> String {
-    let call = Gemini.hidden_call(call);
+    let call = pairs::hidden_call(call);
     // The signature becomes the last member of the part.
     let open = call.strip_suffix('}').unwrap_or(&call);
     format!(r#"{open},"thoughtSignature":"{signature}"}}"#)

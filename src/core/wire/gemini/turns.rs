@@ -1,38 +1,34 @@
 //! Content of Gemini turns, and signatures in it.
 
-use super::Gemini;
 use super::part::{self, LOST_SIGNATURE, PartMembers};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::Turns;
 use crate::wire::view::{self, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
 
-impl Turns for Gemini {
-    fn content(&self, view: &View, turn: Turn, text: &[u8]) -> TurnContent {
-        let Some(parts) = json::get(text, turn.span, "parts") else {
-            return TurnContent::default();
-        };
-        let mut all: Vec<_> = part::pieces(text, parts).into_iter().map(|p| p.part).collect();
-        // A single object in place of the contents cannot be cut. An element parsed on its own, without a
-        // request, is its whole body and is not affected.
-        if view.list == turn.span && turn.span.end != view.body.len() {
-            for part in &mut all {
-                part.text = None;
-            }
-        }
-        TurnContent {
-            parts: all,
-            list: (text[parts.start] == b'[').then_some(parts),
+pub(super) fn content(view: &View, turn: Turn, text: &[u8]) -> TurnContent {
+    let Some(parts) = json::get(text, turn.span, "parts") else {
+        return TurnContent::default();
+    };
+    let mut all: Vec<_> = part::pieces(text, parts).into_iter().map(|p| p.part).collect();
+    // A single object in place of the contents cannot be cut. An element parsed on its own, without a
+    // request, is its whole body and is not affected.
+    if view.list == turn.span && turn.span.end != view.body.len() {
+        for part in &mut all {
+            part.text = None;
         }
     }
+    TurnContent {
+        parts: all,
+        list: (text[parts.start] == b'[').then_some(parts),
+    }
+}
 
-    /// Signatures are checked only in the current turn, which begins after the user's last content other than
-    /// function responses.
-    fn bound(&self, view: &View) -> bool {
-        view.transcript_has(&["\"thoughtSignature\"", "\"thought_signature\""])
-            && (current(view)..view.turns.len())
-                .any(|t| view.content(t).parts.iter().any(|p| p.signature.is_some()))
-    }
+/// Signatures are checked only in the current turn, which begins after the user's last content other than
+/// function responses.
+pub(super) fn bound(view: &View) -> bool {
+    view.transcript_has(&["\"thoughtSignature\"", "\"thought_signature\""])
+        && (current(view)..view.turns.len())
+            .any(|t| view.content(t).parts.iter().any(|p| p.signature.is_some()))
 }
 
 /// The signature is bound to the prefix, but not the call or text that carries it.

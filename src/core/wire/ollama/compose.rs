@@ -1,37 +1,34 @@
 //! Synthetic chat responses, complete or as the lines of a stream.
 
-use super::Ollama;
 use bytes::Bytes;
 
 use crate::text::date::rfc3339;
 use crate::text::json;
-use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View};
+use crate::wire::{AnswerShape, Framing, StreamOpening, SyntheticResponse, View};
 
-impl Compose for Ollama {
-    fn compose(&self, _view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
-        let line = |text: &str, rest: &str| line(answer, text, rest);
-        let end = format!(
-            r#""done":true,"done_reason":"stop","total_duration":1,"load_duration":1,"prompt_eval_count":{},"prompt_eval_duration":1,"eval_count":{},"eval_duration":1"#,
-            answer.input(),
-            answer.output()
-        );
-        let text = json::quote(answer.text);
-        match shape {
-            AnswerShape::Whole => line(&text, &end).into(),
-            AnswerShape::Stream(_) => {
-                format!("{}\n{}\n", line(&text, r#""done":false"#), line(r#""""#, &end)).into()
-            }
+pub(super) fn compose(_view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
+    let line = |text: &str, rest: &str| line(answer, text, rest);
+    let end = format!(
+        r#""done":true,"done_reason":"stop","total_duration":1,"load_duration":1,"prompt_eval_count":{},"prompt_eval_duration":1,"eval_count":{},"eval_duration":1"#,
+        answer.input(),
+        answer.output()
+    );
+    let text = json::quote(answer.text);
+    match shape {
+        AnswerShape::Whole => line(&text, &end).into(),
+        AnswerShape::Stream(_) => {
+            format!("{}\n{}\n", line(&text, r#""done":false"#), line(r#""""#, &end)).into()
         }
     }
-    fn stream_opening(
-        &self,
-        _view: &View,
-        answer: &SyntheticResponse<'_>,
-        _framing: Framing,
-    ) -> StreamOpening {
-        let line = line(answer, r#""""#, r#""done":false"#);
-        StreamOpening::shown(format!("{line}\n"))
-    }
+}
+
+pub(super) fn stream_opening(
+    _view: &View,
+    answer: &SyntheticResponse<'_>,
+    _framing: Framing,
+) -> StreamOpening {
+    let line = line(answer, r#""""#, r#""done":false"#);
+    StreamOpening::shown(format!("{line}\n"))
 }
 
 fn line(answer: &SyntheticResponse<'_>, text: &str, rest: &str) -> String {

@@ -1,13 +1,13 @@
 //! Facts of this wire.
 
-use super::Ollama;
 use super::answer::OllamaDialect;
+use super::{ask_again, compose, pairs, request, turns};
 use crate::record::WireId;
-use crate::wire::facts::WireFacts;
+use crate::wire::Framing;
+use crate::wire::facts::{Wire, WireFunctions};
 use crate::wire::members::TextRules;
-use crate::wire::{Framing, Wire};
 
-static FACTS: WireFacts = WireFacts {
+pub static WIRE: Wire = Wire {
     framing: Framing::Lines,
     // Ollama has no API keys.
     key_variables: &[],
@@ -23,13 +23,22 @@ static FACTS: WireFacts = WireFacts {
         bounds: &[&["options", "num_predict"]],
         ..TextRules::DEFAULT
     },
-    ..WireFacts::new(WireId::Ollama, "ollama", |view| {
-        Box::new(OllamaDialect::new(view))
-    })
+    ..Wire::new(
+        WireId::Ollama,
+        "ollama",
+        WireFunctions {
+            dialect: |view| Box::new(OllamaDialect::new(view)),
+            read: request::read,
+            carry_over: request::carry_over,
+            text_inside: request::text_inside,
+            content: turns::content,
+            bound: turns::bound,
+            hidden_call: pairs::hidden_call,
+            put_beside: pairs::put_beside,
+            put_between: pairs::put_between,
+            ask_again: ask_again::ask_again,
+            compose: compose::compose,
+            stream_opening: compose::stream_opening,
+        },
+    )
 };
-
-impl Wire for Ollama {
-    fn facts(&self) -> &'static WireFacts {
-        &FACTS
-    }
-}

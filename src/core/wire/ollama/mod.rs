@@ -15,4 +15,4 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-pub struct Ollama;
+pub use facts::WIRE;

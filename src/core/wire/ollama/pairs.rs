@@ -1,50 +1,46 @@
 //! Hidden calls and their results in Ollama messages.
 
-use super::Ollama;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::Pairs;
 use crate::wire::aside::{SplitTurn, SyntheticTurn};
 use crate::wire::own_text::id_member;
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, View};
 
-impl Pairs for Ollama {
-    /// Serializes a hidden call, using upstream's own element if it was kept. Arguments that are not a JSON
-    /// object become `{}`, because the API accepts nothing else.
-    fn hidden_call(&self, call: &HiddenCall) -> String {
-        if let Some(raw) = &call.raw {
-            return raw.clone();
-        }
-        let (id, name, arguments) = (id_member(&call.id), call.name(), call.object());
-        format!(r#"{{{id}"function":{{"name":"{name}","arguments":{arguments}}}}}"#)
+/// Serializes a hidden call, using upstream's own element if it was kept. Arguments that are not a JSON
+/// object become `{}`, because the API accepts nothing else.
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    if let Some(raw) = &call.raw {
+        return raw.clone();
     }
+    let (id, name, arguments) = (id_member(&call.id), call.name(), call.object());
+    format!(r#"{{{id}"function":{{"name":"{name}","arguments":{arguments}}}}}"#)
+}
 
-    /// Only calls count as parts, because text and calls are separate members.
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        among_calls(view, besides, result)
-    }
+/// Only calls count as parts, because text and calls are separate members.
+pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
+    among_calls(view, besides, result)
+}
 
-    /// Splits the message at the aside's line: the text before it with the call, the result, and the message
-    /// with the text after it.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
-        let first = format!(
-            r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}}"#,
-            split.str(split.before),
-            pair.call,
-        );
-        let mut made = vec![
-            SyntheticTurn::new(Role::Assistant, first),
-            SyntheticTurn::new(Role::Tool, result(pair)),
-        ];
-        if !split.is_blank(split.after) || split.content.parts.len() > 1 {
-            let open = split.str(Span::new(split.whole.start, split.inside.start));
-            let rest = open + split.str(Span::new(split.after.start, split.whole.end));
-            made.push(SyntheticTurn::new(Role::Assistant, rest.into_owned()));
-        }
-        made
+/// Splits the message at the aside's line: the text before it with the call, the result, and the message
+/// with the text after it.
+pub(super) fn put_between(split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
+    let first = format!(
+        r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}}"#,
+        split.str(split.before),
+        pair.call,
+    );
+    let mut made = vec![
+        SyntheticTurn::new(Role::Assistant, first),
+        SyntheticTurn::new(Role::Tool, result(pair)),
+    ];
+    if !split.is_blank(split.after) || split.content.parts.len() > 1 {
+        let open = split.str(Span::new(split.whole.start, split.inside.start));
+        let rest = open + split.str(Span::new(split.after.start, split.whole.end));
+        made.push(SyntheticTurn::new(Role::Assistant, rest.into_owned()));
     }
+    made
 }
 
 /// Serializes the result of a hidden call as a message.

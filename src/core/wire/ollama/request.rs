@@ -1,6 +1,5 @@
 //! Parses Ollama requests into spans, and builds the carry-over message.
 
-use super::Ollama;
 use bytes::Bytes;
 
 use crate::record::WireId;
@@ -10,34 +9,32 @@ use crate::tools::TOOL_NAME;
 use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolList, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{Operation, Requests, UnreadReason};
+use crate::wire::{Operation, UnreadReason};
 
 /// Top-level keys that a rewrite reads or edits. A body that repeats one is relayed unchanged.
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
-impl Requests for Ollama {
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        let facts = RequestFacts {
-            // Ollama streams by default.
-            stream: true,
-            ..RequestFacts::for_operation(operation)
-        };
-        walk::view(
-            View::unread(WireId::Ollama, body, facts),
-            &KEYS,
-            role,
-            read_member,
-        )
-    }
+pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+    let facts = RequestFacts {
+        // Ollama streams by default.
+        stream: true,
+        ..RequestFacts::for_operation(operation)
+    };
+    walk::view(
+        View::unread(WireId::Ollama, body, facts),
+        &KEYS,
+        role,
+        read_member,
+    )
+}
 
-    fn carry_over(&self, _blocks: &[String], prompt: &str) -> String {
-        own_text::user_message(&[], prompt)
-    }
+pub(super) fn carry_over(_blocks: &[String], prompt: &str) -> String {
+    own_text::user_message(&[], prompt)
+}
 
-    /// Appends to the string of the user's message.
-    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
-        own_text::in_string(content, text)
-    }
+/// Appends to the string of the user's message.
+pub(super) fn text_inside(content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+    own_text::in_string(content, text)
 }
 
 fn role(literal: &[u8]) -> Role {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::Ollama;
+use super::WIRE;
 use crate::marker::aside;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
@@ -11,11 +11,7 @@ use crate::response::{StreamMerge, Verdict, VerdictInput, judge};
 use crate::rewrite::untooled;
 use crate::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use crate::text::splice;
-use crate::wire::AskAgain;
-use crate::wire::Requests;
 use crate::wire::{Ending, Operation, ResponseWatch, StopReason};
-
-const WIRE: &dyn crate::wire::Wire = &Ollama;
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 const OURS: &str = r#"{"function":{"name":"session_handoff","arguments":{"prompt":"p"}}}"#;
@@ -23,7 +19,7 @@ const F: &str = r#"{"function":{"name":"f","arguments":{"a":1}}}"#;
 
 fn reading(body: &str) -> RequestReading {
     RequestReading::new(
-        &Ollama,
+        &WIRE,
         &Bytes::copy_from_slice(body.as_bytes()),
         Operation::Generate,
     )
@@ -234,13 +230,12 @@ fn the_follow_up_repeats_the_models_output() {
         done(r#""content":"""#, "stop"),
     ];
     let (merge, _) = fed(&stream.concat(), 0);
-    let more = Ollama
-        .ask_again(
-            &merge.spoken().unwrap(),
-            &[pair(InsertionPoint::Aside)],
-            crate::tools::ToolNames::HANDOFF,
-        )
-        .unwrap();
+    let more = (WIRE.functions.ask_again)(
+        &merge.spoken().unwrap(),
+        &[pair(InsertionPoint::Aside)],
+        crate::tools::ToolNames::HANDOFF,
+    )
+    .unwrap();
     let follow_up: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();
     assert_eq!(
@@ -258,7 +253,7 @@ fn a_tools_message_that_has_calls_too_goes_as_a_whole() {
     );
     let reading = reading(&body);
     let candidates = reading.candidates();
-    let head = Ollama.carry_over(&[], "Go on.");
+    let head = (WIRE.functions.carry_over)(&[], "Go on.");
     let what = Rewrite {
         cut: Cut::At {
             candidate: &candidates[0],

@@ -2,36 +2,32 @@
 //!
 //! Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
-use super::OpenaiChat;
 use bytes::Bytes;
 
 use crate::text::json;
 use crate::wire::openai::chat_usage;
-use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View, sse};
+use crate::wire::{AnswerShape, Framing, StreamOpening, SyntheticResponse, View, sse};
 
-impl Compose for OpenaiChat {
-    fn compose(&self, view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
-        let text = json::quote(answer.text);
-        match shape {
-            AnswerShape::Whole => {
-                let message = format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#);
-                let choice =
-                    format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
-                let usage = format!(r#","usage":{}"#, chat_usage(answer.input(), answer.output()));
-                object(answer, "chat.completion", &choice, &usage).into()
-            }
-            AnswerShape::Stream(_) => stream(view.facts.wants_usage, answer, &text).concat().into(),
+pub(super) fn compose(view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
+    let text = json::quote(answer.text);
+    match shape {
+        AnswerShape::Whole => {
+            let message = format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#);
+            let choice =
+                format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
+            let usage = format!(r#","usage":{}"#, chat_usage(answer.input(), answer.output()));
+            object(answer, "chat.completion", &choice, &usage).into()
         }
+        AnswerShape::Stream(_) => stream(view.facts.wants_usage, answer, &text).concat().into(),
     }
+}
 
-    fn stream_opening(
-        &self,
-        view: &View,
-        answer: &SyntheticResponse<'_>,
-        _framing: Framing,
-    ) -> StreamOpening {
-        StreamOpening::shown(chunk(view.facts.wants_usage, answer, ROLE, "null"))
-    }
+pub(super) fn stream_opening(
+    view: &View,
+    answer: &SyntheticResponse<'_>,
+    _framing: Framing,
+) -> StreamOpening {
+    StreamOpening::shown(chunk(view.facts.wants_usage, answer, ROLE, "null"))
 }
 
 fn object(answer: &SyntheticResponse<'_>, kind: &str, choice: &str, usage: &str) -> String {

@@ -1,13 +1,12 @@
 //! Facts of this wire.
 
 use super::answer::ChatDialect;
-use super::{OpenaiChat, request};
+use super::{ask_again, compose, pairs, request, turns};
 use crate::record::WireId;
-use crate::wire::Wire;
-use crate::wire::facts::WireFacts;
+use crate::wire::facts::{Wire, WireFunctions};
 use crate::wire::members::TextRules;
 
-static FACTS: WireFacts = WireFacts {
+pub static WIRE: Wire = Wire {
     drops_blank_text: false,
     absent_content: Some("null"),
     calls_are_last: true,
@@ -28,13 +27,22 @@ static FACTS: WireFacts = WireFacts {
         choice: Some((&["tool_choice"], [r#""none""#, r#""auto""#])),
         ..TextRules::DEFAULT
     },
-    ..WireFacts::new(WireId::OpenaiChat, "openai", |view| {
-        Box::new(ChatDialect::new(view))
-    })
+    ..Wire::new(
+        WireId::OpenaiChat,
+        "openai",
+        WireFunctions {
+            dialect: |view| Box::new(ChatDialect::new(view)),
+            read: request::read,
+            carry_over: request::carry_over,
+            text_inside: request::text_inside,
+            content: turns::content,
+            bound: turns::bound,
+            hidden_call: pairs::hidden_call,
+            put_beside: pairs::put_beside,
+            put_between: pairs::put_between,
+            ask_again: ask_again::ask_again,
+            compose: compose::compose,
+            stream_opening: compose::stream_opening,
+        },
+    )
 };
-
-impl Wire for OpenaiChat {
-    fn facts(&self) -> &'static WireFacts {
-        &FACTS
-    }
-}

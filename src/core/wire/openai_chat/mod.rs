@@ -16,4 +16,4 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-pub struct OpenaiChat;
+pub use facts::WIRE;

@@ -1,12 +1,11 @@
 //! Restores hidden pairs in the upstream view: next to a sibling call, or at an aside.
 
-use super::OpenaiChat;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
+use crate::wire::HiddenCall;
 use crate::wire::aside::{SplitTurn, SyntheticTurn};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{Role, TurnChange, View};
-use crate::wire::{HiddenCall, Pairs};
 
 /// Serializes the result of a hidden call as a message.
 pub(super) fn result(pair: &HiddenPair) -> String {
@@ -47,44 +46,42 @@ fn text_before(split: &SplitTurn<'_>) -> String {
     }
 }
 
-impl Pairs for OpenaiChat {
-    /// Serializes a hidden call as an element of `tool_calls`, with its other members, such as a thought
-    /// signature.
-    ///
-    /// The arguments are the raw string, even if it is not valid JSON.
-    fn hidden_call(&self, call: &HiddenCall) -> String {
-        let extras = call.raw.as_deref().filter(|r| !r.is_empty());
-        let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();
-        format!(
-            r#"{{"id":{},"type":"function","function":{{"name":"{}","arguments":{}}}{extras}}}"#,
-            json::quote(&call.id),
-            call.name(),
-            json::quote(call.put_back())
-        )
-    }
+/// Serializes a hidden call as an element of `tool_calls`, with its other members, such as a thought
+/// signature.
+///
+/// The arguments are the raw string, even if it is not valid JSON.
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    let extras = call.raw.as_deref().filter(|r| !r.is_empty());
+    let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();
+    format!(
+        r#"{{"id":{},"type":"function","function":{{"name":"{}","arguments":{}}}{extras}}}"#,
+        json::quote(&call.id),
+        call.name(),
+        json::quote(call.put_back())
+    )
+}
 
-    /// Inserts the call among its siblings, and the result right after the message, before the siblings'
-    /// results.
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        among_calls(view, besides, result)
-    }
+/// Inserts the call among its siblings, and the result right after the message, before the siblings'
+/// results.
+pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
+    among_calls(view, besides, result)
+}
 
-    /// Splits the message at the aside's line: the text before it with the call, the result, and the message
-    /// with the text after it, if any.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
-        let first = format!(
-            r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
-            text_before(split),
-            pair.call
-        );
-        let rest = split.rest().map(|rest| {
-            let own = split.str(Span::new(rest.from, split.whole.end));
-            SyntheticTurn::new(Role::Assistant, rest.prefix + &own)
-        });
-        let pair = [
-            SyntheticTurn::new(Role::Assistant, first),
-            SyntheticTurn::new(Role::Tool, result(pair)),
-        ];
-        pair.into_iter().chain(rest).collect()
-    }
+/// Splits the message at the aside's line: the text before it with the call, the result, and the message
+/// with the text after it, if any.
+pub(super) fn put_between(split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
+    let first = format!(
+        r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
+        text_before(split),
+        pair.call
+    );
+    let rest = split.rest().map(|rest| {
+        let own = split.str(Span::new(rest.from, split.whole.end));
+        SyntheticTurn::new(Role::Assistant, rest.prefix + &own)
+    });
+    let pair = [
+        SyntheticTurn::new(Role::Assistant, first),
+        SyntheticTurn::new(Role::Tool, result(pair)),
+    ];
+    pair.into_iter().chain(rest).collect()
 }

@@ -1,6 +1,5 @@
 //! Parses chat requests into spans, and adds the tool.
 
-use super::OpenaiChat;
 use bytes::Bytes;
 
 use crate::record::WireId;
@@ -10,7 +9,7 @@ use crate::tools::TOOL_NAME;
 use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, TurnContent, View, first_member};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{Operation, Requests, UnreadReason};
+use crate::wire::{Operation, UnreadReason};
 
 /// Top-level keys that a rewrite reads or edits. A body that repeats one is relayed unchanged.
 const KEYS: [&str; 12] = [
@@ -47,23 +46,21 @@ const SESSIONS: [&[&str]; 3] = [
     &["metadata", "session_id"],
 ];
 
-impl Requests for OpenaiChat {
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        let view = View::unread(WireId::OpenaiChat, body, RequestFacts::for_operation(operation));
-        walk::view(view, &KEYS, role, read_member)
-    }
+pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+    let view = View::unread(WireId::OpenaiChat, body, RequestFacts::for_operation(operation));
+    walk::view(view, &KEYS, role, read_member)
+}
 
-    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
-        own_text::user_message(blocks, prompt)
-    }
+pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
+    own_text::user_message(blocks, prompt)
+}
 
-    /// Appends the last block of the user's content, or extends its string. Servers with their own chat
-    /// template reject two user messages in a row.
-    ///
-    /// Blank text is valid here, and the model's text is returned unchanged.
-    fn text_inside(&self, content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
-        own_text::among_blocks(content, &own_text::block(text)).or_else(|| own_text::in_string(content, text))
-    }
+/// Appends the last block of the user's content, or extends its string. Servers with their own chat
+/// template reject two user messages in a row.
+///
+/// Blank text is valid here, and the model's text is returned unchanged.
+pub(super) fn text_inside(content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
+    own_text::among_blocks(content, &own_text::block(text)).or_else(|| own_text::in_string(content, text))
 }
 
 /// Requests usage in every stream that may have a later leg, because the size would otherwise be unknown.

@@ -1,7 +1,5 @@
 //! Content of chat messages, and signatures in it.
 
-use super::OpenaiChat;
-use crate::wire::Turns;
 use crate::wire::parts::ElementMembers;
 
 use crate::text::{Span, json};
@@ -27,34 +25,32 @@ const HINTS: [&str; 4] = [
     "_data\"",
 ];
 
-impl Turns for OpenaiChat {
-    /// Parts of a message: content, then refusal and audio, then calls, independent of the order of its
-    /// members.
-    fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
-        let found = ElementMembers::read(text, turn.span, turn.role != Role::Tool);
-        if turn.role == Role::Tool {
-            let span = turn.span;
-            return TurnContent::from_part(TurnPart {
-                span,
-                ..found.result()
-            });
+/// Parts of a message: content, then refusal and audio, then calls, independent of the order of its
+/// members.
+pub(super) fn content(_view: &View, turn: Turn, text: &[u8]) -> TurnContent {
+    let found = ElementMembers::read(text, turn.span, turn.role != Role::Tool);
+    if turn.role == Role::Tool {
+        let span = turn.span;
+        return TurnContent::from_part(TurnPart {
+            span,
+            ..found.result()
+        });
+    }
+    let is_text = |part: &TurnPart| {
+        part.kind == TurnPartKind::Text && part.name.is_some_and(|kind| kind.of(text) == b"text")
+    };
+    found.edited(|part| {
+        if !is_text(part) {
+            *part = TurnPart::new(part.span, TurnPartKind::Other);
         }
-        let is_text = |part: &TurnPart| {
-            part.kind == TurnPartKind::Text && part.name.is_some_and(|kind| kind.of(text) == b"text")
-        };
-        found.edited(|part| {
-            if !is_text(part) {
-                *part = TurnPart::new(part.span, TurnPartKind::Other);
-            }
-        })
-    }
+    })
+}
 
-    /// Plain chat histories are not bound to anything. Some servers return signed or encrypted reasoning:
-    /// OpenRouter's `reasoning_details`, Gemini's `extra_content`, LiteLLM's `thinking_blocks`.
-    fn bound(&self, view: &View) -> bool {
-        let mut model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
-        view.transcript_has(&HINTS) && model_turns.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
-    }
+/// Plain chat histories are not bound to anything. Some servers return signed or encrypted reasoning:
+/// OpenRouter's `reasoning_details`, Gemini's `extra_content`, LiteLLM's `thinking_blocks`.
+pub(super) fn bound(view: &View) -> bool {
+    let mut model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
+    view.transcript_has(&HINTS) && model_turns.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
 }
 
 fn signed(text: &[u8], span: Span, depth: u32) -> bool {

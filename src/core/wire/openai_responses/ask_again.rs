@@ -2,69 +2,66 @@
 
 use bytes::Bytes;
 
-use super::OpenaiResponses;
 use super::pairs::result;
 use super::response_object;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::tools::ToolNames;
-use crate::wire::{AskAgain, LegOutput, sse, view};
+use crate::wire::{LegOutput, sse, view};
 
-impl AskAgain for OpenaiResponses {
-    /// Builds the model's items, unchanged, followed by baton's calls and their results.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
-        let (items, stored) = match spoken {
-            LegOutput::Reply(body) => {
-                let response = json::whole(body).ok()?;
-                let items = response_object::output(body, response);
-                let items: Vec<String> = items.into_iter().map(|i| i.text(body)).collect();
-                (items, stored(body, response))
-            }
-            LegOutput::Stream(frames) => streamed(frames),
-        };
-        // A call whose item never finished cannot be returned.
-        if !pairs.iter().all(|p| items.iter().any(|i| answers(i, p))) {
-            return None;
+/// Builds the model's items, unchanged, followed by baton's calls and their results.
+pub(super) fn ask_again(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
+    let (items, stored) = match spoken {
+        LegOutput::Reply(body) => {
+            let response = json::whole(body).ok()?;
+            let items = response_object::output(body, response);
+            let items: Vec<String> = items.into_iter().map(|i| i.text(body)).collect();
+            (items, stored(body, response))
         }
-        let known = stored || items.iter().all(|i| resendable(i));
-        let ours = |item: &String| {
-            let name = response_object::called(item.as_bytes(), json::root(item.as_bytes()));
-            name.is_some_and(|name| ours.has(&name))
-        };
-        let last_thought = items.iter().rposition(|i| is_reasoning(i));
-        // Reasoning that one of baton's calls followed now has a different successor. If the provider stores
-        // items, it receives exactly that item. If agents resend items, that is unknown later, so items are
-        // sent without ids even here.
-        let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
-        let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
-        let last_thought = items
-            .iter()
-            .rposition(|i| is_reasoning(i))
-            .filter(|_| ours_followed || !stored);
-        let others = items
-            .into_iter()
-            .enumerate()
-            .filter(|(_, i)| known || resendable(i));
-        let mut all: Vec<String> = others
-            .map(|(at, item)| {
-                // The API rejects an id without its reasoning, or one in a different position than before.
-                // That applies if reasoning cannot be sent, or if one of baton's calls followed it.
-                let bare = !known || last_thought.is_some_and(|thought| at > thought);
-                if bare {
-                    view::without(&item, "id").into_owned()
-                } else {
-                    item
-                }
-            })
-            .collect();
-        let calls = pairs.iter().map(|p| match known {
-            true => p.call.clone(),
-            false => view::without(&p.call, "id").into_owned(),
-        });
-        all.extend(calls);
-        all.extend(pairs.iter().map(result));
-        Some(all.join(","))
+        LegOutput::Stream(frames) => streamed(frames),
+    };
+    // A call whose item never finished cannot be returned.
+    if !pairs.iter().all(|p| items.iter().any(|i| answers(i, p))) {
+        return None;
     }
+    let known = stored || items.iter().all(|i| resendable(i));
+    let ours = |item: &String| {
+        let name = response_object::called(item.as_bytes(), json::root(item.as_bytes()));
+        name.is_some_and(|name| ours.has(&name))
+    };
+    let last_thought = items.iter().rposition(|i| is_reasoning(i));
+    // Reasoning that one of baton's calls followed now has a different successor. If the provider stores
+    // items, it receives exactly that item. If agents resend items, that is unknown later, so items are
+    // sent without ids even here.
+    let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
+    let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
+    let last_thought = items
+        .iter()
+        .rposition(|i| is_reasoning(i))
+        .filter(|_| ours_followed || !stored);
+    let others = items
+        .into_iter()
+        .enumerate()
+        .filter(|(_, i)| known || resendable(i));
+    let mut all: Vec<String> = others
+        .map(|(at, item)| {
+            // The API rejects an id without its reasoning, or one in a different position than before.
+            // That applies if reasoning cannot be sent, or if one of baton's calls followed it.
+            let bare = !known || last_thought.is_some_and(|thought| at > thought);
+            if bare {
+                view::without(&item, "id").into_owned()
+            } else {
+                item
+            }
+        })
+        .collect();
+    let calls = pairs.iter().map(|p| match known {
+        true => p.call.clone(),
+        false => view::without(&p.call, "id").into_owned(),
+    });
+    all.extend(calls);
+    all.extend(pairs.iter().map(result));
+    Some(all.join(","))
 }
 
 fn is_reasoning(item: &str) -> bool {

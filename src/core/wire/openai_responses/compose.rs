@@ -2,7 +2,6 @@
 //!
 //! Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
-use super::OpenaiResponses;
 use super::answer::shaped_for;
 use bytes::Bytes;
 
@@ -10,7 +9,7 @@ use super::item::SENTINEL_ITEM;
 use super::own_message::InjectedMessage;
 use crate::text::json;
 use crate::wire::openai::response_usage;
-use crate::wire::{AnswerShape, Compose, Framing, StreamOpening, SyntheticResponse, View, sse};
+use crate::wire::{AnswerShape, Framing, StreamOpening, SyntheticResponse, View, sse};
 
 /// Members of a response object that echo the request, with their defaults
 /// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored
@@ -37,35 +36,32 @@ const ECHOED: [(&str, &str); 19] = [
     ("user", "null"),
 ];
 
-impl Compose for OpenaiResponses {
-    fn compose(&self, view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
-        // An agent may refer to the sentinel by only this id.
-        let id = match answer.handoff {
-            Some(handoff) => format!("{SENTINEL_ITEM}{}", handoff.simple()),
-            None => answer.id("msg_"),
-        };
-        let message = InjectedMessage::named(id, answer.text);
-        let usage = response_usage(answer.input(), (answer.output(), 0));
-        let done = object(view, answer, "completed", (&message.done(), &usage));
-        match shape {
-            AnswerShape::Whole => done.into(),
-            AnswerShape::Stream(_) => {
-                let mut all = first(view, answer);
-                all.extend(message.events(0));
-                all.push(("response.completed", format!(r#""response":{done}"#)));
-                frames(&all)
-            }
+pub(super) fn compose(view: &View, answer: &SyntheticResponse<'_>, shape: AnswerShape) -> Bytes {
+    // An agent may refer to the sentinel by only this id.
+    let id = match answer.handoff {
+        Some(handoff) => format!("{SENTINEL_ITEM}{}", handoff.simple()),
+        None => answer.id("msg_"),
+    };
+    let message = InjectedMessage::named(id, answer.text);
+    let usage = response_usage(answer.input(), (answer.output(), 0));
+    let done = object(view, answer, "completed", (&message.done(), &usage));
+    match shape {
+        AnswerShape::Whole => done.into(),
+        AnswerShape::Stream(_) => {
+            let mut all = first(view, answer);
+            all.extend(message.events(0));
+            all.push(("response.completed", format!(r#""response":{done}"#)));
+            frames(&all)
         }
     }
+}
 
-    fn stream_opening(
-        &self,
-        view: &View,
-        answer: &SyntheticResponse<'_>,
-        _framing: Framing,
-    ) -> StreamOpening {
-        StreamOpening::shown(frames(&first(view, answer)))
-    }
+pub(super) fn stream_opening(
+    view: &View,
+    answer: &SyntheticResponse<'_>,
+    _framing: Framing,
+) -> StreamOpening {
+    StreamOpening::shown(frames(&first(view, answer)))
 }
 
 /// Events before any item, as pairs of event and members.

@@ -1,15 +1,14 @@
 //! Facts of this wire.
 
 use super::answer::{self, ResponsesDialect};
-use super::{OpenaiResponses, pairs, repair, request, turns};
+use super::{ask_again, compose, pairs, repair, request, turns};
 use crate::record::WireId;
 use crate::text::json;
-use crate::wire::Wire;
-use crate::wire::facts::{ItemRules, TurnRules, WireFacts};
+use crate::wire::facts::{ItemRules, TurnRules, Wire, WireFunctions};
 use crate::wire::members::TextRules;
 use crate::wire::view::ToolShape;
 
-static FACTS: WireFacts = WireFacts {
+pub static WIRE: Wire = Wire {
     // The API silently drops reasoning with a different prefix. It refuses reasoning that it cannot decrypt,
     // because that was created for another account or by another server.
     thinking_refusals: &[
@@ -64,16 +63,25 @@ static FACTS: WireFacts = WireFacts {
         choice: Some((&["tool_choice"], [r#""none""#, r#""auto""#])),
         ..TextRules::DEFAULT
     },
-    ..WireFacts::new(WireId::OpenaiResponses, "openai", |view| {
-        Box::new(ResponsesDialect::new(view))
-    })
+    ..Wire::new(
+        WireId::OpenaiResponses,
+        "openai",
+        WireFunctions {
+            dialect: |view| Box::new(ResponsesDialect::new(view)),
+            read: request::read,
+            carry_over: request::carry_over,
+            text_inside: request::text_inside,
+            content: turns::content,
+            bound: turns::bound,
+            hidden_call: pairs::hidden_call,
+            put_beside: pairs::put_beside,
+            put_between: pairs::put_between,
+            ask_again: ask_again::ask_again,
+            compose: compose::compose,
+            stream_opening: compose::stream_opening,
+        },
+    )
 };
-
-impl Wire for OpenaiResponses {
-    fn facts(&self) -> &'static WireFacts {
-        &FACTS
-    }
-}
 
 /// The event has the code and the message at the top level.
 fn error_event(body: &str) -> String {

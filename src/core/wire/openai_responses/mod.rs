@@ -17,7 +17,7 @@ mod request;
 mod response_object;
 mod turns;
 
-pub struct OpenaiResponses;
+pub use facts::WIRE;
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,7 @@
 //! Restores hidden pairs in the agent's items: each call at its position, each result after the group.
 
-use super::OpenaiResponses;
 use super::response_object;
-use crate::wire::{Pairs, PlacedChanges};
+use crate::wire::PlacedChanges;
 use std::collections::HashMap;
 
 use crate::record::{HiddenPair, HiddenResult};
@@ -15,64 +14,62 @@ use crate::wire::{CallAt, HiddenCall, SiblingPair};
 
 use super::item::{BY_ITEM, ResponsesItem};
 
-impl Pairs for OpenaiResponses {
-    /// Serializes a hidden call: upstream's own item, or one built from the collected arguments.
-    fn hidden_call(&self, call: &HiddenCall) -> String {
-        if let Some(raw) = call.raw.as_deref().filter(|_| call.complete) {
-            return raw.to_owned();
-        }
-        format!(
-            r#"{{"type":"function_call","status":"completed","call_id":{},"name":"{}","arguments":{}}}"#,
-            json::quote(&call.id),
-            call.name(),
-            json::quote(call.put_back())
-        )
+/// Serializes a hidden call: upstream's own item, or one built from the collected arguments.
+pub(super) fn hidden_call(call: &HiddenCall) -> String {
+    if let Some(raw) = call.raw.as_deref().filter(|_| call.complete) {
+        return raw.to_owned();
     }
+    format!(
+        r#"{{"type":"function_call","status":"completed","call_id":{},"name":"{}","arguments":{}}}"#,
+        json::quote(&call.id),
+        call.name(),
+        json::quote(call.put_back())
+    )
+}
 
-    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-        if besides.is_empty() {
-            return Vec::new();
-        }
-        let spoken = Neighbours::from_view(view, Role::may_be_models);
-        let mut named: HashMap<usize, bool> = HashMap::new();
-        let changes = besides.iter().map(|SiblingPair { at, pair }| {
-            let offset = pair.place.offset();
-            let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
-            let call = call_like(has_id, pair);
-            let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
-            let (first, last) = spoken.0[at.turn];
-            let call = if offset < 0 {
-                TurnChange::Before(at.turn.saturating_sub(distance - 1).max(first), call)
-            } else {
-                TurnChange::After((at.turn + distance).min(last), call)
-            };
-            // Inserted before the next turn, so that calls and results restored at the same position stay
-            // separate.
-            let result = match last + 1 < view.turns.len() {
-                true => TurnChange::Before(last + 1, result(pair)),
-                false => TurnChange::After(last, result(pair)),
-            };
-            vec![call, result]
-        });
-        changes.collect()
+pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
+    if besides.is_empty() {
+        return Vec::new();
     }
+    let spoken = Neighbours::from_view(view, Role::may_be_models);
+    let mut named: HashMap<usize, bool> = HashMap::new();
+    let changes = besides.iter().map(|SiblingPair { at, pair }| {
+        let offset = pair.place.offset();
+        let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
+        let call = call_like(has_id, pair);
+        let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+        let (first, last) = spoken.0[at.turn];
+        let call = if offset < 0 {
+            TurnChange::Before(at.turn.saturating_sub(distance - 1).max(first), call)
+        } else {
+            TurnChange::After((at.turn + distance).min(last), call)
+        };
+        // Inserted before the next turn, so that calls and results restored at the same position stay
+        // separate.
+        let result = match last + 1 < view.turns.len() {
+            true => TurnChange::Before(last + 1, result(pair)),
+            false => TurnChange::After(last, result(pair)),
+        };
+        vec![call, result]
+    });
+    changes.collect()
+}
 
-    /// Replaces the aside's item by the pair. Other text that an agent joined to it becomes separate items.
-    fn put_between(&self, split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
-        let call = call_like(has_id(split.view, split.turn), pair);
-        let made = [
-            SyntheticTurn::new(Role::Assistant, call),
-            SyntheticTurn::new(Role::Tool, result(pair)),
-        ];
-        let lone = LonePart::default();
-        // The API rejects two items with the same id, and does not know an injected one.
-        let [first, last] = split.halves(&lone).map(|parts| {
-            let message = (!parts.is_empty()).then(|| split.message(&parts, &lone))?;
-            let bare = view::without(&message, "id").into_owned();
-            Some(SyntheticTurn::new(Role::Assistant, bare))
-        });
-        first.into_iter().chain(made).chain(last).collect()
-    }
+/// Replaces the aside's item by the pair. Other text that an agent joined to it becomes separate items.
+pub(super) fn put_between(split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
+    let call = call_like(has_id(split.view, split.turn), pair);
+    let made = [
+        SyntheticTurn::new(Role::Assistant, call),
+        SyntheticTurn::new(Role::Tool, result(pair)),
+    ];
+    let lone = LonePart::default();
+    // The API rejects two items with the same id, and does not know an injected one.
+    let [first, last] = split.halves(&lone).map(|parts| {
+        let message = (!parts.is_empty()).then(|| split.message(&parts, &lone))?;
+        let bare = view::without(&message, "id").into_owned();
+        Some(SyntheticTurn::new(Role::Assistant, bare))
+    });
+    first.into_iter().chain(made).chain(last).collect()
 }
 
 /// Removes the ids of messages right after reasoning before an aside.

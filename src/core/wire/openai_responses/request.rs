@@ -1,6 +1,5 @@
 //! Parses Responses requests into spans, and edits them.
 
-use super::OpenaiResponses;
 use bytes::Bytes;
 
 use crate::record::WireId;
@@ -10,7 +9,7 @@ use crate::wire::view::{
     PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn, TurnContent, View,
 };
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{Operation, Requests, UnreadReason};
+use crate::wire::{Operation, UnreadReason};
 
 /// Tools that the agent runs. All others run at the provider.
 const CLIENT_TOOLS: [&str; 8] = [
@@ -56,60 +55,58 @@ struct BodyWalk {
     metadata_session: Option<String>,
 }
 
-impl Requests for OpenaiResponses {
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
-        let text: &[u8] = body;
-        let mut found = BodyWalk {
-            view: View::unread(
-                WireId::OpenaiResponses,
-                body,
-                RequestFacts::for_operation(operation),
-            ),
-            additional: None,
-            led: false,
-            taken: false,
-            metadata_session: None,
-        };
-        let mut has_list = false;
-        walk::body(text, &KEYS, |key, at| {
-            if key.of(text) == b"input" {
-                found.view.list = Span::new(at, read_input(text, at, &mut found)?);
-                found.view.around.push((key, found.view.list));
-                has_list = matches!(text[at], b'"' | b'[');
-                return Ok(found.view.list.end);
-            }
-            let value = Span::new(at, json::value_end(text, at)?);
-            found.view.around.push((key, value));
-            read_member(text, key.of(text), value, &mut found);
-            Ok(value.end)
-        })?;
-        if !has_list {
-            return Err(UnreadReason::OtherShape);
+pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+    let text: &[u8] = body;
+    let mut found = BodyWalk {
+        view: View::unread(
+            WireId::OpenaiResponses,
+            body,
+            RequestFacts::for_operation(operation),
+        ),
+        additional: None,
+        led: false,
+        taken: false,
+        metadata_session: None,
+    };
+    let mut has_list = false;
+    walk::body(text, &KEYS, |key, at| {
+        if key.of(text) == b"input" {
+            found.view.list = Span::new(at, read_input(text, at, &mut found)?);
+            found.view.around.push((key, found.view.list));
+            has_list = matches!(text[at], b'"' | b'[');
+            return Ok(found.view.list.end);
         }
-        let mut view = found.view;
-        view.facts.session = view.facts.session.or(found.metadata_session);
-        // A compaction accepts no tools, whatever it lists.
-        view.tools =
-            tools_of(view.tools, found.additional, found.taken).filter(|_| operation != Operation::Compact);
-        Ok(view)
+        let value = Span::new(at, json::value_end(text, at)?);
+        found.view.around.push((key, value));
+        read_member(text, key.of(text), value, &mut found);
+        Ok(value.end)
+    })?;
+    if !has_list {
+        return Err(UnreadReason::OtherShape);
     }
+    let mut view = found.view;
+    view.facts.session = view.facts.session.or(found.metadata_session);
+    // A compaction accepts no tools, whatever it lists.
+    view.tools =
+        tools_of(view.tools, found.additional, found.taken).filter(|_| operation != Operation::Compact);
+    Ok(view)
+}
 
-    fn carry_over(&self, blocks: &[String], prompt: &str) -> String {
-        let mut all = blocks.to_vec();
-        all.push(format!(
-            r#"{{"type":"input_text","text":{}}}"#,
-            json::quote(prompt)
-        ));
-        format!(
-            r#"{{"type":"message","role":"user","content":[{}]}}"#,
-            all.join(",")
-        )
-    }
+pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
+    let mut all = blocks.to_vec();
+    all.push(format!(
+        r#"{{"type":"input_text","text":{}}}"#,
+        json::quote(prompt)
+    ));
+    format!(
+        r#"{{"type":"message","role":"user","content":[{}]}}"#,
+        all.join(",")
+    )
+}
 
-    /// The text always becomes a message item. A transcript that is a single string was made a list before.
-    fn text_inside(&self, _content: &TurnContent, _text: &str) -> Option<Vec<Edit>> {
-        None
-    }
+/// The text always becomes a message item. A transcript that is a single string was made a list before.
+pub(super) fn text_inside(_content: &TurnContent, _text: &str) -> Option<Vec<Edit>> {
+    None
 }
 
 /// Replaces or removes `previous_response_id`.

@@ -6,43 +6,40 @@ use std::ops::Range;
 use memchr::memmem;
 use uuid::Uuid;
 
-use super::OpenaiResponses;
 use super::item::{ASIDE_ITEM, FILLER_ITEM, LOCAL_ANSWER_ITEM, ResponsesItem, SENTINEL_ITEM};
 use super::own_message::InjectedMessage;
 use crate::text::splice::Edit;
+use crate::wire::EMPTY_TURN;
 use crate::wire::parts::ElementMembers;
 use crate::wire::view::{
     self, InjectedItem, InjectedKind, Role, Turn, TurnContent, TurnPart, TurnPartKind, View,
 };
-use crate::wire::{EMPTY_TURN, Turns};
 
-impl Turns for OpenaiResponses {
-    fn content(&self, _view: &View, turn: Turn, text: &[u8]) -> TurnContent {
-        let whole = turn.span;
-        if text.get(whole.start) == Some(&b'"') {
-            return TurnContent::from_part(TurnPart::literal(whole));
-        }
-        let found = ElementMembers::read(text, whole, true);
-        let item = ResponsesItem::of_members(&found);
-        match item.part {
-            TurnPartKind::Text => found.blocks.edited(|part| {
-                *part = match part.text {
-                    Some(inside) => TurnPart::of_text(part.span, inside),
-                    None => TurnPart::new(part.span, TurnPartKind::Other),
-                };
-            }),
-            // An item other than a message is one part, which a rewrite keeps or removes as a whole.
-            kind => TurnContent::from_part(TurnPart::new(whole, kind).with_id(item.call_id)),
-        }
+pub(super) fn content(_view: &View, turn: Turn, text: &[u8]) -> TurnContent {
+    let whole = turn.span;
+    if text.get(whole.start) == Some(&b'"') {
+        return TurnContent::from_part(TurnPart::literal(whole));
     }
+    let found = ElementMembers::read(text, whole, true);
+    let item = ResponsesItem::of_members(&found);
+    match item.part {
+        TurnPartKind::Text => found.blocks.edited(|part| {
+            *part = match part.text {
+                Some(inside) => TurnPart::of_text(part.span, inside),
+                None => TurnPart::new(part.span, TurnPartKind::Other),
+            };
+        }),
+        // An item other than a message is one part, which a rewrite keeps or removes as a whole.
+        kind => TurnContent::from_part(TurnPart::new(whole, kind).with_id(item.call_id)),
+    }
+}
 
-    /// Encrypted reasoning binds its prefix. The byte search comes first, because it is cheap.
-    fn bound(&self, view: &View) -> bool {
-        let model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
-        let mut items = model_turns.map(|t| ResponsesItem::read(&view.body, t.span));
-        view.transcript_has(&["\"encrypted_content\""])
-            && items.any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
-    }
+/// Encrypted reasoning binds its prefix. The byte search comes first, because it is cheap.
+pub(super) fn bound(view: &View) -> bool {
+    let model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
+    let mut items = model_turns.map(|t| ResponsesItem::read(&view.body, t.span));
+    view.transcript_has(&["\"encrypted_content\""])
+        && items.any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
 }
 
 /// The contiguous range of model items around `turn`.

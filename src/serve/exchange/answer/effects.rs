@@ -98,7 +98,7 @@ impl Exchange {
         let wire = self.offered.wire();
         let pair = record_writer::pair(self, answered, InsertionPoint::Aside)?;
         let ours = self.hidden();
-        let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
+        let Some(more) = (wire.functions.ask_again)(&spoken, std::slice::from_ref(&pair), ours) else {
             return Ok(LegEvent::NotWritten);
         };
         let mark = wire.sentinel_text(&aside::line(pair.id));

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use baton_core::text::Span;
-use baton_core::wire::anthropic::Anthropic;
+use baton_core::wire::anthropic;
 
 #[test]
 fn what_went_by_is_read_back_byte_for_byte() {
@@ -66,7 +66,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = started(dir.path());
     let received = body(&talk(6, 40));
-    let view = Anthropic.read(&received, Operation::Generate).unwrap();
+    let view = anthropic::WIRE.read(&received, Operation::Generate).unwrap();
     let spans: Vec<Span> = view.turns.iter().map(|turn| turn.span).collect();
     let tools = received.len() - 2;
     let head = Bytes::from_static(br#"{"role":"user","content":"Go on."}"#);

@@ -12,10 +12,10 @@ use crate::journal::retention;
 use baton_core::text::Span;
 use baton_core::text::splice::{Edit, splice};
 use baton_core::wire::View;
-use baton_core::wire::anthropic::Anthropic;
+use baton_core::wire::anthropic;
 
 fn read(received: &Bytes) -> View {
-    Anthropic.read(received, Operation::Generate).unwrap()
+    anthropic::WIRE.read(received, Operation::Generate).unwrap()
 }
 
 /// Returns the sent body after replacing the first `gone` messages by one and offering a tool.

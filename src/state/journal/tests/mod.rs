@@ -18,7 +18,7 @@ use super::*;
 use crate::telemetry::{ExchangeEvent, ExchangeFacts};
 use baton_core::record::WireId;
 use baton_core::rewrite::{ChangeReason, SizeChange};
-use baton_core::wire::{self, LocatedBody, Operation, Requests, StopReason, Usage};
+use baton_core::wire::{self, LocatedBody, Operation, StopReason, Usage};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

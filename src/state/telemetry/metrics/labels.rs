@@ -62,7 +62,7 @@ impl EncodeLabelSet for ModelLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
         let mut all = labels([
             ("gen_ai_operation_name", "chat"),
-            ("gen_ai_provider_name", wire(self.wire).facts().provider),
+            ("gen_ai_provider_name", wire(self.wire).provider),
             ("gen_ai_request_model", &self.model),
         ]);
         all.extend(self.tokens.map(|kind| ("gen_ai_token_type", kind.to_owned())));

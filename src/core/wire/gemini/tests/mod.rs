@@ -5,15 +5,13 @@ mod streams;
 
 use bytes::Bytes;
 
-use super::Gemini;
+use super::WIRE;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
 use crate::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
 use crate::tools::{Tool, ToolTable};
 use crate::wire::{Operation, ResponseWatch};
-
-const WIRE: &dyn crate::wire::Wire = &Gemini;
 
 const WATCH: ResponseWatch = ResponseWatch {
     hide: crate::tools::ToolNames::HANDOFF,
@@ -22,7 +20,7 @@ const WATCH: ResponseWatch = ResponseWatch {
 
 fn reading(body: &str) -> RequestReading {
     RequestReading::new(
-        &Gemini,
+        &WIRE,
         &Bytes::copy_from_slice(body.as_bytes()),
         Operation::Generate,
     )

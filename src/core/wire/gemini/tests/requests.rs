@@ -2,7 +2,6 @@ use super::*;
 use crate::marker::{aside, sentinel};
 use crate::rewrite::untooled;
 use crate::text::cost;
-use crate::wire::Turns;
 use crate::wire::view::{Role, ToolChoice, TurnPartKind};
 use crate::wire::{CallAt, UnreadReason};
 
@@ -22,7 +21,7 @@ fn both_spellings_are_read_and_the_edit_is_made_in_the_one_found() {
         (call.kind, read.view.str(call.id.unwrap())),
         (TurnPartKind::Call, "x".into())
     );
-    assert!(untooled::unfit(&read.view).is_none() && Gemini.bound(&read.view));
+    assert!(untooled::unfit(&read.view).is_none() && (WIRE.functions.bound)(&read.view));
     let (out, _) = rewritten(body, &[], true);
     assert!(out.contains(r#","parameters_json_schema":{"type":"object""#));
 }
@@ -95,7 +94,7 @@ fn a_request_inside_an_envelope_is_rewritten_there() {
 #[test]
 fn unreadable_bodies_are_reported() {
     let read = |body: &'static str| {
-        RequestReading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Operation::Generate)
+        RequestReading::new(&WIRE, &Bytes::from_static(body.as_bytes()), Operation::Generate)
             .map(|_| ())
             .unwrap_err()
     };
@@ -157,7 +156,7 @@ fn signatures_bind_in_the_current_turn_alone() {
     let user_turn = r#"{"role":"user","parts":[{"text":"x"}]}"#;
     let bound = |turns: &[&str]| {
         let read = reading(&format!(r#"{{"contents":[{}]}}"#, turns.join(",")));
-        Gemini.bound(&read.view)
+        (WIRE.functions.bound)(&read.view)
     };
     assert!(bound(&[user_turn, call, result]));
     assert!(!bound(&[user_turn, call, result, user_turn]));

@@ -1,7 +1,5 @@
 use super::*;
 use crate::response::{StreamMerge, Verdict, VerdictInput, judge};
-use crate::wire::AskAgain;
-use crate::wire::Pairs;
 use crate::wire::View;
 use crate::wire::{Ending, Framing, StopReason};
 use serde_json::{Value, json};
@@ -179,7 +177,7 @@ fn streamed_arguments_are_collected_at_every_split() {
             serde_json::from_str::<Value>(&call.arguments).unwrap(),
             json!({"prompt":"Go \"on\" now\n","reason":"r"})
         );
-        let raw: Value = serde_json::from_str(&Gemini.hidden_call(call)).unwrap();
+        let raw: Value = serde_json::from_str(&(WIRE.functions.hidden_call)(call)).unwrap();
         assert_eq!(raw["thoughtSignature"], "s");
         assert_eq!(raw["functionCall"]["args"]["reason"], "r");
         merge.close(Ending::Own, &mut out);
@@ -279,20 +277,19 @@ fn the_follow_up_repeats_the_models_output() {
     let stream = [chunk(&text("a"), ""), chunk(&text(""), ""), chunk(OURS, STOP)].concat();
     let (merge, _) = fed(&stream, 0);
     let refused = HiddenPair {
-        call: Gemini.hidden_call(&merge.report().hidden[0]),
+        call: (WIRE.functions.hidden_call)(&merge.report().hidden[0]),
         tool: "session_handoff".into(),
         call_id: String::new(),
         answer: HiddenResult::NOTHING_TO_HAND_OFF,
         place: InsertionPoint::Aside,
         ..pair("", 0)
     };
-    let more = Gemini
-        .ask_again(
-            &merge.spoken().unwrap(),
-            &[refused],
-            crate::tools::ToolNames::HANDOFF,
-        )
-        .unwrap();
+    let more = (WIRE.functions.ask_again)(
+        &merge.spoken().unwrap(),
+        &[refused],
+        crate::tools::ToolNames::HANDOFF,
+    )
+    .unwrap();
     let contents: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();
     assert_eq!(contents[0], json!({"role":"model","parts":[{"text":"a"}, ours]}));
@@ -309,18 +306,17 @@ fn the_follow_up_repeats_the_models_output() {
 #[test]
 fn streamed_arguments_are_repeated_whole() {
     let (merge, _) = fed(&streamed_arguments(), 0);
-    let call = Gemini.hidden_call(&merge.report().hidden[0]);
+    let call = (WIRE.functions.hidden_call)(&merge.report().hidden[0]);
     let known = HiddenPair {
         call: call.clone(),
         ..pair("", 0)
     };
-    let more = Gemini
-        .ask_again(
-            &merge.spoken().unwrap(),
-            &[known],
-            crate::tools::ToolNames::HANDOFF,
-        )
-        .unwrap();
+    let more = (WIRE.functions.ask_again)(
+        &merge.spoken().unwrap(),
+        &[known],
+        crate::tools::ToolNames::HANDOFF,
+    )
+    .unwrap();
     assert!(more.contains(&call), "{more}");
 }
 

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::response::StreamMerge;
 use crate::rewrite::untooled;
-use crate::wire::Requests;
 use crate::wire::framer::Framer;
 use crate::wire::sse;
 use crate::wire::{Ending, Framing, LegReport};
@@ -68,7 +67,7 @@ pub(super) enum AfterLeg {
 
 /// Creates the machine for a request.
 pub(super) fn machine(request: &str) -> StreamMerge {
-    let view = OpenaiChat
+    let view = WIRE
         .read(&Bytes::copy_from_slice(request.as_bytes()), Operation::Generate)
         .unwrap();
     let watch = ResponseWatch {

@@ -10,15 +10,12 @@ use bytes::Bytes;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::OpenaiChat;
+use super::WIRE;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
 use crate::rewrite::{RequestReading, Rewrite, rewrite};
 use crate::text::splice;
-use crate::wire::Pairs;
 use crate::wire::{HiddenCall, Operation, ResponseWatch};
-
-const WIRE: &dyn crate::wire::Wire = &OpenaiChat;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
@@ -35,7 +32,7 @@ fn pair(id: Uuid, call_id: &str, answer: HiddenResult, place: InsertionPoint) ->
         wire: WireId::OpenaiChat,
         tool: "session_handoff".into(),
         call_id: call_id.into(),
-        call: OpenaiChat.hidden_call(&call),
+        call: (WIRE.functions.hidden_call)(&call),
         answer,
         place,
         pending: None,
@@ -60,7 +57,7 @@ fn aside() -> HiddenPair {
 /// Messages of a transcript in the upstream view.
 fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
     let body = Bytes::from(format!(r#"{{"model":"m","messages":{messages}}}"#));
-    let reading = RequestReading::new(&OpenaiChat, &body, Operation::Generate).unwrap();
+    let reading = RequestReading::new(&WIRE, &body, Operation::Generate).unwrap();
     let what = Rewrite {
         pairs,
         ..Rewrite::default()

@@ -5,14 +5,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::marker::{aside, gap};
-use crate::wire::Pairs;
-use crate::wire::Requests;
-use crate::wire::Turns;
 use crate::wire::UnreadReason;
 use crate::wire::view::{Role, ToolChoice, TurnPartKind, View};
 
 fn read(body: &str) -> Result<View, UnreadReason> {
-    OpenaiChat.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
+    WIRE.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
 }
 
 fn with(members: &str) -> View {
@@ -151,7 +148,7 @@ fn signed_reasoning_is_bound() {
         let body = format!(
             r#"{{"messages":[{{"role":"user","content":"\"signature\":\"x\""}},{{"role":"assistant","content":"a",{member}}}]}}"#
         );
-        OpenaiChat.bound(&read(&body).unwrap())
+        (WIRE.functions.bound)(&read(&body).unwrap())
     };
     assert!(!bound(r#""reasoning_content":"signature""#));
     assert!(!bound(
@@ -178,7 +175,7 @@ fn a_hidden_call_keeps_its_raw_arguments_and_its_signature() {
         raw: Some(r#""extra_content":{"google":{"thought_signature":"s"}}"#.into()),
         ..HiddenCall::default()
     };
-    let raw: Value = serde_json::from_str(&OpenaiChat.hidden_call(&call)).unwrap();
+    let raw: Value = serde_json::from_str(&(WIRE.functions.hidden_call)(&call)).unwrap();
     assert_eq!(
         raw,
         json!({"id":"h","type":"function","function":{"name":"session_handoff","arguments":"{\"prompt\": \"cut"},

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::marker::{aside, gap};
-use crate::wire::AskAgain;
 use crate::wire::View;
 use crate::wire::{Ending, Leg, LegOutput, StopReason};
 
@@ -158,20 +157,18 @@ fn asking_again_and_putting_back_agree() {
             json!({"role":"assistant","content":words,"refusal":null,"annotations":[],"tool_calls":[ours()]}),
             "tool_calls",
         );
-        let streamed = OpenaiChat
-            .ask_again(
-                &LegOutput::Stream(frames),
-                &[aside()],
-                crate::tools::ToolNames::HANDOFF,
-            )
-            .unwrap();
-        let whole = OpenaiChat
-            .ask_again(
-                &LegOutput::Reply(reply),
-                &[aside()],
-                crate::tools::ToolNames::HANDOFF,
-            )
-            .unwrap();
+        let streamed = (WIRE.functions.ask_again)(
+            &LegOutput::Stream(frames),
+            &[aside()],
+            crate::tools::ToolNames::HANDOFF,
+        )
+        .unwrap();
+        let whole = (WIRE.functions.ask_again)(
+            &LegOutput::Reply(reply),
+            &[aside()],
+            crate::tools::ToolNames::HANDOFF,
+        )
+        .unwrap();
         assert_eq!(streamed, whole);
         let shown = words.replace("resume:", "resume\\:");
         let shown = format!("{shown}{}then", gap::spaced(&aside::line(ID)));
@@ -192,13 +189,12 @@ fn reasoning_is_repeated() {
     .into_iter()
     .map(|d| Bytes::from(format!("data: {}\n\n", json!({"choices":[{"delta":d}]}))))
     .collect();
-    let more = OpenaiChat
-        .ask_again(
-            &LegOutput::Stream(frames),
-            &[aside()],
-            crate::tools::ToolNames::HANDOFF,
-        )
-        .unwrap();
+    let more = (WIRE.functions.ask_again)(
+        &LegOutput::Stream(frames),
+        &[aside()],
+        crate::tools::ToolNames::HANDOFF,
+    )
+    .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     assert_eq!(
         more[0],
@@ -210,7 +206,7 @@ fn reasoning_is_repeated() {
 #[test]
 fn a_text_that_ends_between_two_surrogates_goes_back_to_the_model() {
     let of = |spoken: &LegOutput| {
-        let more = OpenaiChat.ask_again(spoken, &[aside()], crate::tools::ToolNames::HANDOFF);
+        let more = (WIRE.functions.ask_again)(spoken, &[aside()], crate::tools::ToolNames::HANDOFF);
         let messages: Value = serde_json::from_str(&format!("[{}]", more.unwrap())).unwrap();
         messages[0]["content"].clone()
     };

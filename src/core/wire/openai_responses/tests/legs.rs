@@ -2,7 +2,6 @@ use pretty_assertions::assert_eq;
 
 use super::sdk::*;
 use super::*;
-use crate::wire::AskAgain;
 use crate::wire::{Ending, StopReason};
 
 fn handed_over(request: &Value) -> SdkRun {
@@ -123,13 +122,12 @@ fn an_aside_is_an_item_and_the_follow_up_continues_the_same_response() {
     stream += "data: [DONE]\n\n";
     run.feed(&stream);
     let pairs = [pair("h", InsertionPoint::Aside)];
-    let more = OpenaiResponses
-        .ask_again(
-            &run.merge.spoken().unwrap(),
-            &pairs,
-            crate::tools::ToolNames::HANDOFF,
-        )
-        .unwrap();
+    let more = (WIRE.functions.ask_again)(
+        &run.merge.spoken().unwrap(),
+        &pairs,
+        crate::tools::ToolNames::HANDOFF,
+    )
+    .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     assert_eq!(more, json!([thought("rs_1"), hidden("fc_h", "h"), result("h")]));
     run.say(&format!("[[handoff-aside:{ID}]]"));

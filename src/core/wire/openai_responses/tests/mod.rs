@@ -12,14 +12,12 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::OpenaiResponses;
+use super::WIRE;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
 use crate::rewrite::{ContinuedResponse, Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
 use crate::wire::Operation;
-
-const WIRE: &dyn crate::wire::Wire = &OpenaiResponses;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const ITEM: &str = "msg_handoff_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
@@ -27,12 +25,7 @@ const ASIDE: &str = "msg_aside_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
 const HEAD: &str = r#"{"type":"message","role":"user","content":"go on"}"#;
 
 fn reading(body: &Value) -> RequestReading {
-    RequestReading::new(
-        &OpenaiResponses,
-        &Bytes::from(body.to_string()),
-        Operation::Generate,
-    )
-    .unwrap()
+    RequestReading::new(&WIRE, &Bytes::from(body.to_string()), Operation::Generate).unwrap()
 }
 
 fn rewritten(body: &Value, what: &Rewrite<'_>) -> RewriteOutcome {

@@ -1,10 +1,9 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::wire::AskAgain;
 use crate::wire::View;
 use crate::wire::{
-    AnswerShape, Compose, Ending, Framing, Leg, LegOutput, ResponseWatch, StopReason, SyntheticResponse,
+    AnswerShape, Ending, Framing, Leg, LegOutput, ResponseWatch, StopReason, SyntheticResponse,
 };
 
 const WATCH: ResponseWatch = ResponseWatch {
@@ -109,8 +108,7 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
         ]),
     );
     let pairs = [pair("h", InsertionPoint::Aside)];
-    let more = OpenaiResponses
-        .ask_again(&LegOutput::Reply(body), &pairs, crate::tools::ToolNames::HANDOFF)
+    let more = (WIRE.functions.ask_again)(&LegOutput::Reply(body), &pairs, crate::tools::ToolNames::HANDOFF)
         .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let kinds: Vec<_> = more
@@ -122,7 +120,7 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
     assert_eq!(kinds, ["message", "function_call", "function_call_output"]);
     assert!(more.as_array().unwrap().iter().all(|i| i.get("id").is_none()));
     assert_eq!(
-        OpenaiResponses.ask_again(
+        (WIRE.functions.ask_again)(
             &LegOutput::Stream(vec![]),
             &pairs,
             crate::tools::ToolNames::HANDOFF
@@ -141,7 +139,7 @@ fn composed(body: &Value) -> Vec<Value> {
         handoff: None,
         view_bytes: 400,
     };
-    let answer = |shape| OpenaiResponses.compose(&reading.view, &local, shape);
+    let answer = |shape| (WIRE.functions.compose)(&reading.view, &local, shape);
     let whole: Value = serde_json::from_slice(&answer(AnswerShape::Whole)).unwrap();
     let stream = answer(AnswerShape::Stream(Framing::Sse));
     let stream = String::from_utf8(stream.to_vec()).unwrap();

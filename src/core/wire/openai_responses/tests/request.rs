@@ -6,14 +6,12 @@ use super::*;
 use crate::rewrite::preamble;
 use crate::rewrite::untooled;
 use crate::tools::{Tool, ToolTable};
-use crate::wire::Requests;
-use crate::wire::Turns;
 use crate::wire::{Role, ToolChoice, UnreadReason};
 
 static TOOLS: LazyLock<ToolTable> = LazyLock::new(|| ToolTable::new(vec![Tool::handoff(Some("d"), false)]));
 
 fn read(body: &str) -> Result<crate::wire::View, UnreadReason> {
-    OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
+    WIRE.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
 }
 
 fn roles(body: &Value) -> Vec<Role> {
@@ -181,7 +179,7 @@ fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
     let codex = codex();
     let before = reading(&codex);
     let found = preamble::of(&before.view, None, &tags);
-    let head = preamble::head(&OpenaiResponses, &found, "go on");
+    let head = preamble::head(&WIRE, &found, "go on");
     let tool = Rewrite {
         tools: Some(&TOOLS),
         tags: &tags,
@@ -214,7 +212,7 @@ fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
 
 #[test]
 fn only_encrypted_reasoning_of_the_model_binds() {
-    let bound = |items: Value| OpenaiResponses.bound(&reading(&with_input(items)).view);
+    let bound = |items: Value| (WIRE.functions.bound)(&reading(&with_input(items)).view);
     assert!(bound(json!([thought("rs_1")])));
     assert!(!bound(
         json!([{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": null}])
@@ -371,7 +369,7 @@ fn compaction_is_cut_and_never_tooled() {
         (Operation::Count, 2),
         (Operation::Generate, 2),
     ] {
-        let reading = RequestReading::new(&OpenaiResponses, &bytes, call).unwrap();
+        let reading = RequestReading::new(&WIRE, &bytes, call).unwrap();
         let found = reading.candidates();
         let cut = Cut::At {
             candidate: &found[0],

@@ -2,7 +2,6 @@ use pretty_assertions::assert_eq;
 
 use super::sdk::*;
 use super::*;
-use crate::wire::Pairs;
 use crate::wire::{Ending, ResponseWatch, StopReason};
 
 fn search() -> Vec<Value> {
@@ -51,7 +50,7 @@ fn items_of_every_kind_go_by_and_two_hidden_calls_do_not() {
     };
     assert_eq!((of(0), of(1)), (("h1".into(), 1, true), ("h2".into(), 3, true)));
     assert_eq!(report.hidden[0].arguments, "{\"prompt\":\"p\"}");
-    let back: Value = serde_json::from_str(&OpenaiResponses.hidden_call(&report.hidden[0])).unwrap();
+    let back: Value = serde_json::from_str(&(WIRE.functions.hidden_call)(&report.hidden[0])).unwrap();
     assert_eq!(back, hidden("fc_h1", "h1"));
     let seen = run.close(Ending::Own);
     let ids: Vec<_> = seen.items.iter().map(|i| i["id"].as_str().unwrap()).collect();
