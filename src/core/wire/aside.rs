@@ -84,6 +84,7 @@ impl<'v> SplitTurn<'v> {
     ) -> Option<Self> {
         let text = view.text_of(turn);
         let inside = content.parts.get(part)?.text?;
+        // Baton streamed the line breaks around the line. Upstream must see the model's text without them.
         let before = gap::before(text, inside.start, line.start).max(inside.start);
         let after = gap::after(text, line.end, inside.end);
         Some(Self {
@@ -157,6 +158,7 @@ impl<'v> SplitTurn<'v> {
     /// become parts as well.
     pub(super) fn halves(&self, lone: &LonePart) -> [Vec<String>; 2] {
         let mut first = self.texts(&self.content.parts[..self.part]);
+        // A blank half gets no part, because the API refuses blank text.
         first.extend(self.block(self.before, lone));
         let mut last: Vec<String> = self.block(self.after, lone).into_iter().collect();
         last.extend(self.texts(self.content.parts.get(self.part + 1..).unwrap_or_default()));

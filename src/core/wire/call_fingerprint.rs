@@ -59,6 +59,7 @@ impl Fingerprints {
         same: u64,
         place: MessageNumber,
     ) -> Fingerprint {
+        // A model may make the same call twice in one message. Only the order tells them apart.
         let before = self.seen.entry(same).or_default();
         let nth = *before;
         *before += 1;
@@ -121,6 +122,7 @@ impl Fingerprint {
     }
 
     fn parse(text: &str) -> Option<Self> {
+        // A lookup key ends before the semicolon, without signature and id.
         let (key, rest) = text.split_once(';').unwrap_or((text, "-."));
         let (call, place) = key.split_once('.')?;
         let (signature, id) = rest.split_once('.')?;

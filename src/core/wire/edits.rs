@@ -27,11 +27,13 @@ pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
 pub fn kept(items: &[Span], lost: &[bool]) -> Option<Vec<Edit>> {
     let first = lost.iter().position(|l| !l)?;
     let mut edits = Vec::new();
+    // Up to the start of the first item that stays, so that the comma between them goes with the lost ones.
     if first > 0 {
         edits.push(Edit::delete(Span::new(items[0].start, items[first].start)));
     }
     for i in first + 1..items.len() {
         if lost[i] {
+            // From the end of the item before, which takes the comma along.
             edits.push(Edit::delete(Span::new(items[i - 1].end, items[i].end)));
         }
     }

@@ -68,6 +68,7 @@ const QUOTA: [&str; 3] = [
 pub fn quota_error(data: &[u8]) -> Option<String> {
     let whole = json::whole(data).ok()?;
     let reported = error_in(data, whole);
+    // The event `response.failed` carries the error inside its response object.
     let failed = || error_in(data, json::get(data, whole, "response")?);
     // The Responses API event `error` has no `error` member: the event itself is the error.
     let error = reported.or_else(failed).unwrap_or(whole);

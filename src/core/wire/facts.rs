@@ -199,6 +199,7 @@ impl Wire {
     ///
     /// OAuth tokens of Anthropic and Google are always bearer tokens.
     pub fn key_header(&self, target: &str, key: &str) -> KeyHeader {
+        // OAuth tokens of Anthropic and Google begin like this.
         let token = key.starts_with("sk-ant-oat") || key.starts_with("ya29.");
         // Azure accepts a key here only in `api-key`; a bearer token would have to come from Entra ID.
         if target.contains("/openai/deployments/") {

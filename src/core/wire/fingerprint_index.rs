@@ -55,6 +55,7 @@ impl<T> FingerprintIndex<T> {
     /// Finds a call by id, else by signature. A candidate at the same position wins.
     fn surely(&self, wanted: &Fingerprint) -> Option<usize> {
         let place = wanted.place.unwrap_or_default();
+        // Ids from a server's counter repeat, so the same id at the same position comes first.
         let by_id = (!wanted.id.is_empty()).then(|| {
             let id = || wanted.id.clone();
             [CallName::IdAt(id(), place), CallName::Id(id())]

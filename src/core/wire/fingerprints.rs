@@ -144,6 +144,7 @@ impl<'a> FingerprintedCalls<'a> {
         if !before.is_empty() {
             return before
                 .iter()
+                // Begins with 1, because 0 stands for a message without any before it.
                 .fold(1, |all, known| call_fingerprint::mix(all, known.same));
         }
         let mut words = (last + 1..start)
@@ -175,6 +176,7 @@ impl<'a> FingerprintedCalls<'a> {
             let text = self.view.text_of(known.at.turn);
             (fingerprints.call(text, &known.part, known.same, place), known)
         });
+        // Filtered after the count: without the calls before `from` the ordinals of equal calls would shift.
         let sent = all.filter(|(_, known)| known.part.span.start >= from);
         sent.map(|(fingerprint, known)| (fingerprint, known.at)).collect()
     }
@@ -202,6 +204,7 @@ impl<'a> FingerprintedCalls<'a> {
                 .collect();
             (message, keys)
         });
+        // The names are in the order of the turns.
         let first = named.1.partition_point(|(t, _)| *t < turn);
         let mine = named.1[first..].iter().take_while(|(t, _)| *t == turn);
         let keys = mine.map(|(_, key)| key.clone()).collect();

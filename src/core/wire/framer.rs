@@ -48,6 +48,7 @@ impl Framer {
     pub fn push(&mut self, chunk: Bytes) -> Result<FrameBatch, OversizeFrame> {
         let ends = self.scan.ends_in(&chunk);
         let Some(&last) = ends.last() else {
+            // No frame ends in this chunk. The pieces are joined only when the frame is complete.
             self.buffered_len += chunk.len();
             self.buffered.push(chunk);
             return if self.buffered_len > self.limit {

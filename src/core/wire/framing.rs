@@ -146,6 +146,7 @@ impl Elements {
                     // The string continues in the next read.
                     None => break,
                 },
+                // This is the escaped byte: a quote here does not end the string.
                 StringState::Escape => self.text = StringState::Inside,
                 StringState::Outside => {
                     if self.structure(chunk[at]) {

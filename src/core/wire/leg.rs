@@ -56,6 +56,7 @@ impl Usage {
 
     /// Total usage over the given legs, or `None` without any.
     pub fn sum(legs: impl Iterator<Item = Self>) -> Option<Self> {
+        // Upstream may report any number, and a sum must not overflow.
         let add = u64::saturating_add;
         legs.reduce(|sum, leg| Self {
             input: add(sum.input, leg.input),

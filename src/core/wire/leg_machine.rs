@@ -97,6 +97,7 @@ impl LegMachine {
     /// Emits baton's text as assistant output.
     pub fn say(&mut self, text: &str, out: &mut Vec<Bytes>) {
         self.emit(out, |dialect, state| {
+            // The held frame may carry the model's last text, which precedes baton's.
             state.show_end();
             dialect.say(state, text);
         });
@@ -117,6 +118,7 @@ impl LegMachine {
                 state.held = Default::default();
             }
             None => {
+                // They are in the order of `HeldKind`, because SDKs read nothing after the last frame.
                 let held = std::mem::take(&mut state.held).into_iter().flatten();
                 held.for_each(|frame| dialect.last(state, frame, ending));
             }
@@ -161,6 +163,7 @@ impl Wire {
             // This second reading watches for no tools, so it hides the calls that the first reading hid.
             machine.state.hid = leg.report.hidden.iter().map(|call| call.tool).collect();
             if machine.dialect.whole(&mut machine.state, &leg.body).is_none() {
+                // A body of another shape cannot be joined, so the agent receives the last one as upstream sent it.
                 return last.body.clone();
             }
             if let Some(text) = &leg.then {

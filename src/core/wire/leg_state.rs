@@ -221,6 +221,7 @@ impl<U: ProviderUsage> LegUsage<U> {
     /// Ends the current leg. Its usage is kept only if `counts` is set.
     pub(super) fn end_leg(&mut self, counts: bool) {
         let leg = std::mem::take(&mut self.now);
+        // A leg that is retried would otherwise count twice.
         self.earlier.extend(Some(leg).filter(|_| counts));
     }
 

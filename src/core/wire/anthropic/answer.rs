@@ -108,6 +108,7 @@ impl Dialect for AnthropicDialect {
                     complete: true,
                     ..call
                 }),
+                // Escaped before the block is stored, because `joined` writes the stored blocks as they are.
                 (_, text) => {
                     let edits = text.flatten().map(|text| state.break_up(data, text));
                     let shown = view::edited_part(data, block, &edits.unwrap_or_default());
@@ -123,10 +124,12 @@ impl Dialect for AnthropicDialect {
     fn end_leg(&mut self, _state: &LegState, counts: bool) {
         self.usage.end_leg(counts);
         self.block = OpenBlock::None;
+        // Upstream counts the blocks of every leg from 0, but the agent's SDK addresses the blocks of one message.
         self.moved = true;
     }
 
     fn say(&mut self, state: &mut LegState, text: &str) {
+        // The text takes the next index, so every later block of upstream moves by one.
         self.moved = true;
         state.out.extend(said(self.next, text));
         self.next += 1;
@@ -175,6 +178,7 @@ impl Dialect for AnthropicDialect {
         let mut edits = Vec::new();
         for (key, value) in json::members(last, json::root(last)) {
             let now = match key.of(last) {
+                // Blocks of all legs with baton's text between them.
                 b"content" => Some(format!("[{}]", self.shown.join(","))),
                 b"id" if state.leg > 0 => self.identity[0].clone(),
                 b"model" if state.leg > 0 => self.identity[1].clone(),
@@ -210,6 +214,7 @@ impl AnthropicDialect {
         if let Some(message) = event.message {
             self.learn(state, data, message);
             if state.leg > 0 {
+                // The agent has its `message_start` already, and SDKs fail at a second one.
                 self.started = started(data, message).unwrap_or_default();
             }
             prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
@@ -361,6 +366,7 @@ impl AnthropicDialect {
                 Some(span) => edits.push(Edit::replace(span, usage_now)),
                 None => edits.push(Edit::insert(close, format!(r#","usage":{usage_now}"#))),
             }
+            // The `message_start` of a later leg is not forwarded, so its list moves to the end of the message.
             let is_reported = memchr::memmem::find(data, b"\"input_transformations\"").is_some();
             if let Some(list) = self.transformations.take().filter(|_| !is_reported) {
                 edits.push(Edit::insert(close, format!(r#","input_transformations":{list}"#)));

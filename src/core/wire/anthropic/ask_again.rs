@@ -97,9 +97,11 @@ impl EchoBlock {
                 (_, None) => {}
             }
         }
+        // A signature arrives whole, in a single delta, so it replaces instead of growing.
         if let Some(signature) = piece("signature") {
             members.insert("signature".to_owned(), signature.into());
         }
+        // Pieces of JSON do not parse one by one, so `finished` reads them together.
         self.input.push_str(&piece("partial_json").unwrap_or_default());
         let citation = json::get(data, delta, "citation");
         if let Some(citation) = citation.and_then(|c| serde_json::from_slice::<Value>(c.of(data)).ok()) {

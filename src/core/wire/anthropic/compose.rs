@@ -18,6 +18,7 @@ pub(super) fn compose(_view: &View, answer: &SyntheticResponse<'_>, shape: Answe
         AnswerShape::Stream(_) => {
             let usage = counted(answer.input(), answer.output());
             let end = format!(r#""delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{usage}"#);
+            // A real `message_start` states a small output count, and the last event the whole one.
             let mut frames = vec![start(answer, 1)];
             frames.extend(said(0, answer.text));
             frames.push(event("message_delta", &end));

@@ -72,6 +72,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
         b"tool_choice" => {
             facts.choice = match json::get_string(text, value, "type").as_deref() {
                 Some("none") => ToolChoice::None,
+                // With baton's tool offered, the model could answer every forced turn by a handoff.
                 Some("any" | "tool") => ToolChoice::Forced,
                 _ => ToolChoice::Auto,
             }

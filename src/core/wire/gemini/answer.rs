@@ -88,6 +88,7 @@ impl Dialect for GeminiDialect {
             return None;
         }
         self.learn(state, data, &chunk);
+        // Grounding counts the parts of its own reply, so its indexes move by the parts of the legs before.
         self.earlier = self.shown.len();
         let seen = self.parts(state, data, &chunk);
         self.shown.extend(seen.texts(data));
@@ -319,6 +320,7 @@ impl GeminiDialect {
             None if !seen.parts.is_empty() || !chunk.says_more(data) => return,
             None => vec![chunk.with_parts(data, NO_PARTS)],
         };
+        // Totals that fall from one leg to the next make LangChain add up wrong numbers.
         edits.extend(view::without_member(data, chunk.root, "usageMetadata"));
         if state.leg > 0 {
             edits.extend(self.identity.edits(data, chunk));

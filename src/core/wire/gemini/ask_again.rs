@@ -29,6 +29,7 @@ fn parts_of(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Vec<St
             continue;
         };
         for piece in chunk.pieces(data) {
+            // Without calls the signature may be in an empty part of the last chunk, and the API wants it back.
             if piece.is_empty_text() && piece.part.signature.is_none() {
                 continue;
             }

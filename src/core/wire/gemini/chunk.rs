@@ -48,6 +48,7 @@ impl GeminiChunk {
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let mut root = json::whole(data).ok()?;
         let mut envelope = None;
+        // Code Assist wraps each response and puts the trace id next to it.
         if let Some(inside) = json::get(data, root, "response").filter(|s| data[s.start] == b'{') {
             envelope = Some(json::get(data, root, "traceId"));
             root = inside;

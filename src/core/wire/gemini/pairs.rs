@@ -73,6 +73,7 @@ fn units(view: &View, all: &[PlacedPart]) -> Vec<(usize, usize)> {
             continue;
         }
         match units.last_mut() {
+            // Every streamed chunk is a part of its own, but an agent may send the joined text.
             Some(last) if text && is_text => last.1 = i,
             _ => units.push((i, i)),
         }

@@ -164,6 +164,7 @@ fn generation(text: &[u8], config: Span, facts: &mut RequestFacts) {
             continue;
         }
         if part::is(key, "candidateCount") {
+            // Candidates interleave, and a later leg could not continue just one of them.
             facts.many = json::number(raw).is_some_and(|n| n > 1);
         } else if part::is(key, "maxOutputTokens") {
             facts.cramped = is_cramped(raw);

@@ -67,6 +67,7 @@ impl Dialect for ChatDialect {
         match &chunk.choice {
             _ if self.many => state.pass(raw),
             Some(choice) => self.choice(state, frame, &chunk, choice),
+            // SDKs overwrite the usage with every later chunk, so this one has to stay the last.
             None if chunk.usage.is_some() => {
                 if state.holds() || !self.hides_usage(state) {
                     state.end(HeldKind::Usage, raw);

@@ -91,6 +91,7 @@ pub(super) fn whole(state: &mut LegState, data: &[u8], call: Span) {
     };
     let arguments = arguments(data, function);
     let mut hidden = HiddenCall::whole(id, tool, after, &arguments, state.watch.buffered_bytes);
+    // Gemini refuses a call that returns without its signature, on this API as well.
     hidden.raw = Some(extras(data, call)).filter(|extras| !extras.is_empty());
     state.report.hidden.push(hidden);
 }
@@ -217,6 +218,7 @@ impl LegCalls {
         let number = state.leg > 0 || !state.report.hidden.is_empty();
         let mut all = Vec::new();
         for slot in &mut self.slots {
+            // The name is a mere beginning of a tool's name, so the call is the agent's.
             if matches!(slot.state, CallState::Undecided { .. }) {
                 let buffered = slot.show(&mut self.next, &mut state.report);
                 let CallState::Shown { index, .. } = slot.state else {
@@ -282,6 +284,7 @@ impl CallSlot {
             index: *next,
             entry: report.calls.len(),
         };
+        // SDKs fail at a gap in the indexes, so hidden calls take none.
         *next += 1;
         // Positions count only calls, because content is a separate member on this wire.
         report.calls.push((self.id.clone(), report.calls.len()));

@@ -108,6 +108,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
         b"response_format" => {
             facts.structured |= json::get_string(text, value, "type").is_some_and(|t| t != "text")
         }
+        // Choices interleave, and a later leg could not continue just one of them.
         b"n" => facts.many = json::number(value.of(text)).is_some_and(|n| n > 1),
         // Audio output cannot contain a sentinel.
         b"modalities" => {

@@ -223,6 +223,7 @@ impl ResponsesDialect {
         if let Some(id) = json::get_string(data, response, "id") {
             state.report.id = id.into_owned();
         }
+        // SDKs fail if the id of a response changes within its stream, so the agent keeps that of the first leg.
         if state.leg > 0 && self.object.is_some() {
             return None;
         }

@@ -92,6 +92,7 @@ fn streamed(frames: &[Bytes]) -> (Vec<String>, bool) {
         let data = sse::data(frame);
         let whole = json::root(&data);
         if let Some(response) = json::get(&data, whole, "response") {
+            // Response objects echo `store` of the request.
             kept = stored(&data, response);
         }
         let done = json::get_string(&data, whole, "type").is_some_and(|t| t == "response.output_item.done");

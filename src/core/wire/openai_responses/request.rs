@@ -215,9 +215,11 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut BodyWalk) {
         b"instructions" => facts.system = given && value.of(text) != b"\"\"",
         b"conversation" => {
             facts.server_side |= given;
+            // The provider adds the stored items itself, so a cut could not remove them.
             facts.names_conversation = given;
         }
         b"store" => facts.unstored = value.of(text) == b"false",
+        // The agent polls for the result by id, so no later leg could follow.
         b"background" => facts.server_side |= json::is_true(value.of(text)),
         b"prompt_cache_key" => facts.session = json::string(text, value).map(|s| s.into_owned()),
         b"client_metadata" => {

@@ -146,6 +146,7 @@ impl ResponsesDialect {
         let now = ObjectOverrides {
             identity: (state.leg > 0).then_some(&self.identity),
             previous: self.previous.as_deref(),
+            // SDKs take this list for the final result, so it has the items of all legs.
             output: changed.then(|| self.output()),
             usage: OpenaiUsage::merged(&self.usage.all())
                 .filter(|_| state.leg > 0 && self.usage.is_reported()),
@@ -184,6 +185,7 @@ impl ResponsesDialect {
             .items
             .iter()
             .map(String::as_str)
+            // Empty if events about an item arrived, but never the item.
             .filter(|i| !i.is_empty())
             .collect();
         format!("[{}]", all.join(","))
@@ -201,6 +203,7 @@ impl ResponsesDialect {
                 OutputSlot::Hidden(_) | OutputSlot::Gone => is_moved = true,
             }
         }
+        // Older SDKs fail at a gap in the indexes, so a hidden item takes none.
         let shown = (self.items.len(), if is_moved { self.next } else { index });
         self.next = self.next.max(shown.1 + 1);
         self.items.push(String::new());
