@@ -83,6 +83,7 @@ fn write_all(config: &Config, run: &str, is_complete: bool) -> CliResult {
                         &id[..ID]
                     ));
                 }
+                // The other conversations of the run still get their handoffs.
                 Err(failure) => tell_failure(&failure),
             }
         }
@@ -160,11 +161,13 @@ async fn is_handed_over(
     let latest = HandoffFilter {
         principal: Some(work.principal.clone()),
         conversation: Some(key.to_owned()),
+        // A handoff that the user has archived since was made of this work as well.
         archived: true,
         limit: LATEST,
         ..HandoffFilter::everything()
     };
     for handoff in store.handoffs(&latest).await? {
+        // The newest comes first, so all others are older still.
         if handoff.created_ms <= sent {
             return Ok(false);
         }
@@ -212,6 +215,7 @@ impl HookedSession {
             Some(session) => file
                 .findings
                 .insert(NAMED.to_owned(), session.handoff.id.to_string()),
+            // The draft has named its handoff, which is not stored now.
             None => file.findings.remove(NAMED),
         };
         found

@@ -64,6 +64,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     transfer(args, &config, worked_in, at, &mut file)?;
     file.infer_status();
     if args.auto && !leave_nothing_open(&mut file) {
+        // Not an error, because hooks run in sessions without work as well.
         return Out::stderr().line("nothing to hand off yet");
     }
     if file.session.is_empty() {
@@ -96,7 +97,7 @@ fn leave_nothing_open(file: &mut HandoffFile) -> bool {
         return false;
     }
     if file.goal.is_empty() {
-        "SessionWork in progress".clone_into(&mut file.goal);
+        "Work in progress".clone_into(&mut file.goal);
     }
     if file.now.is_empty() {
         "Nothing was left open: ask the user what comes next".clone_into(&mut file.now);
@@ -256,6 +257,7 @@ fn write(
         return Ok(Some(written.path));
     };
     if place.as_os_str() == "-" {
+        // Writing to a file checks this as well.
         let errors = file.errors();
         if !errors.is_empty() {
             return Err(unwritten(FileError::Invalid(errors)));

@@ -72,6 +72,7 @@ impl HandoffLookup {
             return Ok(NamedHandoff::Document(path.join(JSON)));
         }
         let ends = |suffix: &str| given.ends_with(suffix);
+        // Documents and handoff files may both be JSON, so the content decides.
         if ends(".json") && !is_handoff_file(&path) {
             return Ok(NamedHandoff::Document(path));
         }
@@ -81,6 +82,7 @@ impl HandoffLookup {
         if names::is_session(given) && self.directory.has_session(given) {
             return Ok(NamedHandoff::Session(given.to_owned()));
         }
+        // For example a file that `create -o` has written, with any ending.
         if path.is_file() {
             return Ok(NamedHandoff::File(path));
         }

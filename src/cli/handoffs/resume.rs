@@ -54,6 +54,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
         };
         return run::agent(&start, &args.state);
     }
+    // Any program may be an agent, but the printed command has to start one that exists.
     if !agent.is_known() && run::is_missing(OsStr::new(&args.with)) {
         return Err(run::unfound(OsStr::new(&args.with)));
     }

@@ -197,6 +197,7 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<So
 impl Hook {
     /// Key that the session has if it goes through baton.
     fn key(&self) -> String {
+        // Only Codex states a thread, and its sessions use this API.
         let wire = match self.thread_id {
             Some(_) => WireId::OpenaiResponses,
             None => WireId::Anthropic,
@@ -262,6 +263,7 @@ fn in_codex(sessions: &Path, id: &str) -> Option<PathBuf> {
     let newest_first = |dir: &Path| {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        // Codex names these directories and files by their date, so the order of names is that of time.
         paths.sort_unstable_by(|a, b| b.cmp(a));
         paths
     };

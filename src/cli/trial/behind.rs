@@ -15,8 +15,8 @@ const NAMED: [(WireId, &[&str]); 4] = [
     (WireId::OpenaiResponses, &["session_id"]),
 ];
 
-/// Marks sessions whose conversations are in the journal. Sessions with handoffs in their records are marked already. A subagent is marked
-/// like its session.
+/// Marks sessions whose conversations are in the journal. Sessions with handoffs in their records are marked
+/// already. A subagent is marked like its session.
 pub(super) fn mark(sessions: &mut [RecordedSession], config: &Config) -> CliResult {
     let Some(journal) = JournalReader::open(&config.state_dir)? else {
         return Ok(());
@@ -24,6 +24,7 @@ pub(super) fn mark(sessions: &mut [RecordedSession], config: &Config) -> CliResu
     for session in sessions.iter_mut().filter(|session| !session.behind_baton) {
         let id = session.root().to_owned();
         for (wire, headers) in NAMED {
+            // Agents send the id of their record in such a header, and the journal's key is made of it.
             let header = |name: &str| headers.contains(&name).then(|| id.clone());
             let key = conversation_key(LOCAL, wire, header, None, &String::new).key;
             session.behind_baton |= !journal.conversations(Some(&key), 1)?.is_empty();

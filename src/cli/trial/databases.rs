@@ -49,6 +49,7 @@ pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<
         () if has("messages") && has("sessions") => goose(&connection, take)?,
         () => return Ok(Some("it is a database of another program".to_owned())),
     }
+    // Closing the channel ends the waiting thread.
     drop(ended);
     Ok(unread.map(str::to_owned))
 }
@@ -67,6 +68,7 @@ fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     let unread = Some(unread).filter(|_| log && !index);
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    // The name is part of a URI, where these characters have a meaning.
     let name = path.to_string_lossy().replace('%', "%25");
     let name = name.replace('?', "%3f").replace('#', "%23");
     let connection = Connection::open_with_flags(format!("file:{name}?{mode}"), flags)?;
@@ -98,6 +100,7 @@ fn opencode(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()
     let mut rows = ids.query([])?;
     while let Some(row) = rows.next()? {
         let (id, session): (String, String) = (row.get(0)?, row.get(1)?);
+        // The bound covers a message with all its parts, because one entry holds them.
         let mut room = MAX_ENTRY_BYTES;
         let data: String = message.query_row(params![id], |row| row.get(0))?;
         let data = parsed(&data, &mut room);
@@ -126,6 +129,7 @@ fn goose(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()> {
         let mut all = messages.query(params![session])?;
         while let Some(row) = all.next()? {
             let (id, role): (Option<String>, String) = (row.get(0)?, row.get(1)?);
+            // goose counts seconds, and all other records milliseconds.
             let (content, seconds): (String, i64) = (row.get(2)?, row.get(3)?);
             let mut room = MAX_ENTRY_BYTES;
             take(
@@ -133,6 +137,8 @@ fn goose(connection: &Connection, take: TakeEntry<'_>) -> rusqlite::Result<()> {
                 "content": parsed(&content, &mut room), "ts": seconds.saturating_mul(1000)}),
             );
         }
+        // goose records the tokens of a session only as sums. They follow its messages, over which they are
+        // spread.
         let number = |at: usize| row.get::<_, Option<i64>>(at);
         let model: Option<String> = row.get(5)?;
         let mut room = MAX_ENTRY_BYTES;

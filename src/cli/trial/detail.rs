@@ -55,6 +55,7 @@ pub(super) fn lines(
             .for_each(|cut| cuts.entry(cut.call).or_default().push(arm.title));
     }
     for (call, titles) in cuts.iter().take(DRAFTS) {
+        // Each draft reads the session's file once more, so policies that cut before the same call share one.
         let over = rules::carried_at(one, *call, files, config)?;
         let Some(over) = over else { continue };
         lines.extend([
@@ -68,7 +69,8 @@ pub(super) fn lines(
     Ok(lines)
 }
 
-/// Selects the policies to show: the defaults, the comparisons, the best setting for this session, and the upper bound.
+/// Selects the policies to show: the defaults, the comparisons, the best setting for this session, and the
+/// upper bound.
 fn shown(one: &Reckoned) -> Vec<&ArmResult> {
     let is_setting = |result: &&ArmResult| {
         POLICIES

@@ -57,11 +57,13 @@ struct Document {
 
 fn document(file: File, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn Error>> {
     let mut text = Vec::new();
+    // The additional byte tells a larger file from one of the maximum size.
     file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Ok(Some("it is too large to be read in one piece".to_owned()));
     }
     let document: Document = serde_json::from_slice(&text)?;
+    // The messages own their text by now, so that only one copy stays in memory.
     drop(text);
     let mut damaged = 0;
     for message in document.messages {
@@ -69,6 +71,7 @@ fn document(file: File, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn E
             damaged += 1;
             continue;
         };
+        // The reader tells the agents apart by the type of an entry, and cline writes none.
         members.insert("type".to_owned(), "cline".into());
         members.insert("sessionId".to_owned(), document.session.clone());
         take(&Json::Object(members));

@@ -62,6 +62,7 @@ pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], make: impl Fn(usize, &T) 
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     let next = AtomicUsize::new(0);
     let work = || {
+        // Each worker takes the next file when it is done, so that a large file does not hold up the others.
         let places = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
         let places = places.map_while(|at| Some((at, make(at, all.get(at)?))));
         places.collect::<Vec<_>>()
@@ -69,6 +70,7 @@ pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], make: impl Fn(usize, &T) 
     let mut made = thread::scope(|scope| {
         let workers: Vec<_> = (0..cores.min(THREADS)).map(|_| scope.spawn(work)).collect();
         let made = workers.into_iter().map(|worker| worker.join());
+        // A panic is passed on. Without that, the sessions of its worker would be missing in silence.
         let made = made.map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         made.flatten().collect::<Vec<_>>()
     });
@@ -83,6 +85,7 @@ fn one(at: usize, file: &SessionFile, tags: &[String]) -> (Vec<RecordedSession>,
         false => files::read(&file.path, &mut |entry| reader.entry(entry)),
     };
     let sessions = reader.into_sessions();
+    // A file of another kind may read without an error and still have no call.
     let is_foreign = sessions.is_empty() && file.bytes > 0;
     let foreign = || is_foreign.then(|| "it has no usage of a model's call".to_owned());
     let unread = |reason| format!("{}: {reason}", file.path.display());
@@ -103,6 +106,7 @@ fn draw(done: &AtomicU64, ended: &AtomicBool, bytes: u64) {
         _ = write!(io::stderr(), "\r{bar} {} of {}", size(done), size(bytes));
     }
     if began.elapsed() >= SILENT {
+        // Erases the bar, so that the result begins on an empty line.
         _ = write!(io::stderr(), "\r\x1b[2K");
     }
 }

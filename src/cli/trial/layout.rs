@@ -70,6 +70,7 @@ pub(super) fn wrapped(text: &str, columns: usize, hang: usize) -> Vec<String> {
 /// `$12.40`.
 pub(super) fn money(amount: f64) -> String {
     let cents = (amount.abs() * 100.0).round() / 100.0;
+    // A loss of less than half a cent would otherwise be `-$0.00`.
     let sign = if amount < 0.0 && cents > 0.0 { "-" } else { "" };
     format!("{sign}${cents:.2}")
 }

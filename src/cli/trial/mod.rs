@@ -1,7 +1,7 @@
 //! `baton try`: the effect that handoffs would have had in the sessions of agents on this machine. Reads only.
 //!
-//! `places` finds the files, `files` and `databases` read them, `gather` reads all of them at once. `screen`, `plot` and `detail`
-//! present what `baton_core::trial` makes of them.
+//! `places` finds the files, `files` and `databases` read them, `gather` reads all of them at once. `screen`,
+//! `plot` and `detail` present what `baton_core::trial` makes of them.
 
 mod behind;
 mod databases;
@@ -64,6 +64,7 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
     if args.csv {
         return out.document(&csv(&tried));
     }
+    // Only now, because each draft reads the file of its session once more.
     let rules = rules::dropped(&tried, &report.verdict.best.arm, &files, &config)?;
     if args.json {
         return out.json(&TriedJson {
@@ -131,6 +132,7 @@ fn tried(
     if sessions.is_empty() {
         return Err(nothing(args, &gathered.unread));
     }
+    // The period is applied after the agent, so that the failure can name when the agent's sessions ended.
     let ended = |session: &RecordedSession| session.calls.last().map_or(0, |call| call.at_ms);
     let ends: Vec<u64> = sessions
         .iter()
@@ -156,8 +158,10 @@ fn tried(
     Ok(reckoned.into_iter().flatten().collect())
 }
 
-/// The one session whose id is this, or begins with it. A subagent is named after a `/`, by its name or its file's.
+/// The one session whose id is this, or begins with it. A subagent is named after a `/`, by its name or its
+/// file's.
 fn named<'t>(id: &str, tried: &'t [Reckoned]) -> CliResult<&'t Reckoned> {
+    // Ids may be copied from a clipped line, and the file of a subagent is named `agent-ID`.
     let wanted = id.trim_end_matches('…').replace("/agent-", "/");
     let none = || {
         let message = format!("there is no session {}", visible(id));

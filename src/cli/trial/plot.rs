@@ -1,4 +1,5 @@
-//! The plot as SVG: recorded cost by the length of sessions, and the share that the best setting would have saved.
+//! The plot as SVG: recorded cost by the length of sessions, and the share that the best setting would have
+//! saved.
 
 use super::layout::{money, percent, saving};
 use super::screen::{length_name, sessions, span};
@@ -32,6 +33,7 @@ pub(super) fn svg(report: &TrialReport) -> String {
         .lengths
         .iter()
         .map(|length| length.paid)
+        // Not zero, because the scale divides by it.
         .fold(f64::MIN_POSITIVE, f64::max);
     let has_dollars = report.with_dollars > 0;
     for (n, length) in report.lengths.iter().enumerate() {
@@ -40,6 +42,7 @@ pub(super) fn svg(report: &TrialReport) -> String {
         let net = length.won - length.lost;
         let scale = (WIDTH - LEFT - RIGHT) / most;
         let paid = length.paid * scale;
+        // A loss may exceed the amount paid, but its bar must not.
         let changed = (net.abs() * scale).min(paid);
         let colour = if net < 0.0 { "#be185d" } else { "#0d9488" };
         let name = format!("{} ({})", length_name(length), length.sessions);
@@ -85,6 +88,7 @@ fn title(report: &TrialReport, best: Option<&ArmSum>, whole: f64) -> String {
     };
     let saved = best.map_or(0.0, |sum| sum.saved);
     let what = match saved / whole.max(f64::MIN_POSITIVE) {
+        // A smaller share would read as 0 %.
         share if share >= 0.005 => format!("up to {} less", percent(saved, whole)),
         share if share <= -0.005 => format!("{} more", percent(-saved, whole)),
         _ => "no difference".to_owned(),

@@ -13,8 +13,8 @@ use baton_core::trial::{MissedReader, Reckoned};
 /// Number of sessions that are searched for rules, those with the highest savings: a draft is made for each.
 const SESSIONS: usize = 3;
 
-/// Collects rules of the user that a draft lacks, so that a cut without the appended block would have dropped them. Examines the
-/// last cut of the sessions that gain most.
+/// Collects rules of the user that a draft lacks, so that a cut without the appended block would have dropped
+/// them. Examines the last cut of the sessions that gain most.
 pub(super) fn dropped(
     tried: &[Reckoned],
     arm: &str,
@@ -71,6 +71,7 @@ pub(super) fn carried_at(
     _ = files::read(&file.path, &mut |entry| {
         let is_before = entries < call.entry;
         entries += 1;
+        // A file may hold several sessions. Entries without an id belong to its only one.
         let is_named = entry["sessionId"].as_str().is_none_or(|named| named == session);
         let is_own = entry["isSidechain"] == true && entry["agentId"].as_str() == agent;
         if !is_named || (entry["isSidechain"] == true && !is_own) {

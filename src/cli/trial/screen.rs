@@ -84,6 +84,7 @@ impl Screen<'_> {
             report.verdict.default.arm.as_str(),
             report.verdict.best.arm.as_str(),
         ];
+        // If no setting does better than the defaults, both columns would be the same.
         let shown = if shown[0] == shown[1] {
             &shown[..1]
         } else {
@@ -165,6 +166,7 @@ impl Screen<'_> {
         let fixed = ["default", "masked", "only_cold"];
         let named = fixed.iter().filter_map(|name| report.arm(name));
         let mut settings: Vec<&ArmSum> = report.arms.iter().filter(|sum| !sum.setting.is_empty()).collect();
+        // The error is deducted, so that an uncertain setting does not lead.
         settings.sort_by(|a, b| b.at_least().total_cmp(&a.at_least()));
         let bound = report.bound();
         let sums: Vec<&ArmSum> = named
@@ -212,6 +214,7 @@ impl Screen<'_> {
             .iter()
             .map(|length| length.won.max(length.lost))
             .fold(0.0, f64::max);
+        // Nothing differs by a cent, so all bars would be noise.
         if most < 0.01 {
             return Vec::new();
         }
@@ -430,7 +433,8 @@ pub(super) fn span(report: &TrialReport) -> String {
     }
 }
 
-/// Shortens an id so that `--session` still opens it: the first characters of a session's id, and the whole name of a subagent.
+/// Shortens an id so that `--session` still opens it: the first characters of a session's id, and the whole
+/// name of a subagent.
 pub(super) fn short_id(one: &Reckoned) -> String {
     let id = visible(&one.session.id);
     let (session, agent) = id
