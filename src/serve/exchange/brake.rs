@@ -1,4 +1,5 @@
-//! The brake in one exchange: its ledgers, what it does with a request, and its chat commands. `baton_core::brake` decides.
+//! The brake in one exchange: its ledgers, its effect on a request, and its chat commands.
+//! `baton_core::brake` decides.
 
 use std::sync::Arc;
 
@@ -93,6 +94,7 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
     // A command that the user typed meanwhile is still to be answered.
     let continues = is_own && exchange.offered.pin.interjected.is_empty();
     let accounts = accounts(exchange, &policy);
+    // Charged even where the brake must not end anything, because it costs the same.
     charge_at_end(exchange, &accounts, continues);
     if !exchange.plan().may_end_here() {
         return None;
@@ -147,6 +149,7 @@ async fn end(
         BrakeReason::Repeat(_) | BrakeReason::SameRequest(_) => BrakeOutcome::StoppedLoop,
         BrakeReason::Halted => BrakeOutcome::StoppedUser,
     };
+    // Recorded, so that `go` knows the repetition that it has to let pass.
     if let (BrakeReason::Repeat(repeat), Some(session)) = (reason, accounts.first()) {
         let stopped = entry(app, EntryKind::StoppedAt(repeat.mark));
         if let Err(error) = app.sessions.enter(&ctx.principal, &session.key, stopped).await {
@@ -236,6 +239,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
     }
     for account in &mut accounts {
         let granted = EntryKind::Granted(account.shown().grant(dollars));
+        // The other budgets have room left, so they keep their limits.
         if account.shown().used_up().is_some() || account.is_stopped() {
             account.ledger = app
                 .sessions
@@ -338,6 +342,7 @@ fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
     }
     if policy.directory != none {
         let directory = Whereabouts::from_transcript(&Transcript::from_view(view));
+        // A directory that was merely guessed would be charged for another's work.
         let directory = directory.directory.filter(|_| directory.is_stated);
         names.extend(directory.map(|directory| (AccountKind::Directory, policy.directory, directory)));
     }

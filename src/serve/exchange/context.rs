@@ -1,4 +1,5 @@
-//! Context use in one branch of a conversation, and its consequences: a notice to the model, or an automatic handoff.
+//! Context use in one branch of a conversation, and its consequences: a notice to the model, or an automatic
+//! handoff.
 
 use std::sync::Arc;
 

@@ -37,7 +37,8 @@ pub(super) async fn plan(
     }
     let (call, mut plan) = planning.done();
     if reader.live.is_none() && plan.pin.active.is_some() {
-        // Cut without its hidden pairs and the tool, the prefix would differ from the one that the model has seen.
+        // Cut without its hidden pairs and the tool, the prefix would differ from the one that the model has
+        // seen.
         return Err(Fault::from(Code::STORE));
     }
     // Written before the request is sent, so that no later request can decide otherwise.

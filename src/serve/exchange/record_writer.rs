@@ -50,7 +50,8 @@ pub(super) async fn write_handoff(exchange: &Exchange, new: NewHandoff) -> Resul
     write(exchange, prepared).await
 }
 
-/// Creates a handoff of any origin without writing it. `before` is the size of the request before its cut, in bytes.
+/// Creates a handoff of any origin without writing it. `before` is the size of the request before its cut, in
+/// bytes.
 pub(super) fn prepare(
     exchange: &Exchange,
     new: NewHandoff,

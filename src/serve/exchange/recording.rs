@@ -80,7 +80,8 @@ pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl 
     );
 }
 
-/// Counts a leg without measuring the context by it, because a draft does not have the size of the conversation.
+/// Counts a leg without measuring the context by it, because a draft does not have the size of the
+/// conversation.
 pub(super) fn count_unmeasured(exchange: &Exchange, report: &LegReport) {
     let offered = &exchange.offered;
     if let Some(live) = offered.live.as_ref().filter(|_| !offered.call.side_call) {

@@ -1,6 +1,7 @@
 //! The agent's request, parsed and planned.
 //!
-//! Its text is in memory until the response streams, then spilled, and read back if a later leg is built from it.
+//! The text is in memory until the response streams, then spilled, and read back if a later leg is built from
+//! it.
 
 use std::io;
 use std::sync::Arc;
@@ -32,7 +33,8 @@ pub(super) struct PlannedExchange {
     pub(super) call: CallFacts,
     /// Conversation. `None` while the store cannot be reached.
     pub(super) live: Option<Arc<LiveConversation>>,
-    /// Hash of the request as the agent sent it, if commands were removed. Without them two requests may be alike.
+    /// Hash of the request as the agent sent it, if commands were removed. Without them two requests may be
+    /// alike.
     pub(super) original_hash: Option<u64>,
     pub(super) pin: CutTarget,
     pub(super) places: InsertionPoints,

@@ -37,7 +37,8 @@ impl Exchange {
     /// Performs an effect to its end.
     ///
     /// `spoken` is the model's output in the leg that has ended, if the model will be called again.
-    /// `streamed` is the form that a later leg must have. Reloads the request into memory if the effect needs it.
+    /// `streamed` is the form that a later leg must have. Reloads the request into memory if the effect needs
+    /// it.
     pub(in crate::exchange) async fn perform(
         &mut self,
         effect: ResponseEffect,
@@ -107,7 +108,8 @@ impl Exchange {
         Ok(LegEvent::CallAnswered { mark, more, answer })
     }
 
-    /// Returns the ending to emit. If it states the size of a later leg, the request is rewritten to measure it.
+    /// Returns the ending to emit. If it states the size of a later leg, the request is rewritten to measure
+    /// it.
     pub(super) fn ending(&self, close: &ResponseEnd) -> Ending {
         let size = |leg: &_| splice::len(&self.plan().later_leg(leg).rope);
         heavy::work(self.offered.weight, || close.ending(size))

@@ -1,6 +1,7 @@
 //! Sixth stage: shows the agent a response, streamed or in one piece.
 //!
-//! Both forms drive the same response machine. This stage also handles the consequences of the agent reading the end.
+//! Both forms drive the same response machine. This stage also handles the consequences of the agent reading
+//! the end.
 
 mod effects;
 mod stream;
@@ -107,6 +108,7 @@ async fn show(
         .filter(|_| exchange.app.config.handoff.nudge_limit)
     {
         let header = |name: &str| headers::text(&parts.headers, name);
+        // Providers state in these headers how much of a subscription's limit is left.
         branch.note_limit(header, exchange.app.clock.now_ms());
     }
     let is_shadow = exchange.app.is_shadow(&exchange.ctx);

@@ -298,6 +298,7 @@ impl Body for Driver {
                 DriverPhase::Leg(_) | DriverPhase::Between(_) => {}
             }
             if self.advance(cx).is_pending() {
+                // Last, so that whatever is ready is still sent.
                 ready!(self.closing.as_mut().poll(cx));
                 self.stop();
             }

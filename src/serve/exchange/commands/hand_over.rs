@@ -39,6 +39,7 @@ pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRe
 pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Response<ResponseBody> {
     let exchange = match &trigger {
         HandoffTrigger::Draft(_) => exchange.showing(),
+        // An approval calls no model, so there is no progress to show.
         HandoffTrigger::Approval(_) => exchange,
     };
     slow_answer::answered(exchange.clone(), async move {

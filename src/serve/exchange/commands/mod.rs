@@ -82,7 +82,8 @@ fn is_unanswered(before: &Exchange) -> bool {
     last.is_some_and(|turn| !turn.role.may_be_models())
 }
 
-/// Performs a command. Its changes are written when this returns, except for a handoff, which is still to be made.
+/// Performs a command. Its changes are written when this returns, except for a handoff, which is still to be
+/// made.
 pub(super) async fn step(
     exchange: &Exchange,
     command: ChatCommand<'_>,
@@ -256,7 +257,8 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
     Ok(CommandReply::new(status.text()))
 }
 
-/// Decides on the open draft. Returns `false` if there is none, or if the decision is refused and changes nothing.
+/// Decides on the open draft. Returns `false` if there is none, or if the decision is refused and changes
+/// nothing.
 async fn decided<T>(
     exchange: &Exchange,
     decide: impl AsyncFnOnce(Uuid) -> Result<T, DecisionFailure>,

@@ -102,6 +102,7 @@ async fn draft_leg(
     method: DraftMethod,
 ) -> Result<String, DraftEnd> {
     exchange.ctx.recorder.note(|e| {
+        // The index of the leg that is about to be sent. Its tokens do not count as the conversation's context.
         let at = e.sent_bytes.len();
         e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
         e.draft_methods.push(method.name());

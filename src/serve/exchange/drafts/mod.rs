@@ -61,9 +61,11 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                 let opening = match exchange.begun_draft() {
                     Some(shown) => {
                         shown.end(told.before_model().unwrap_or_default());
+                        // The stream has shown the text already.
                         AnswerOpening::None
                     }
                     None if is_command => told,
+                    // Nobody asked for this handoff in the chat, so the response does not mention its failure.
                     None => exchange.opening.clone(),
                 };
                 Exchange { opening, ..exchange }.begin().await

@@ -18,7 +18,8 @@ use baton_core::wire;
 /// Maximum bytes of an error body that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// Sends the later leg that `make` builds, and falls back to the agent's model if upstream rejects the routed one.
+/// Sends the later leg that `make` builds, and falls back to the agent's model if upstream rejects the routed
+/// one.
 pub(in crate::exchange) async fn later_or_own(
     exchange: &Exchange,
     make: impl Fn() -> RewriteOutcome,

@@ -27,6 +27,7 @@ pub(super) async fn send(exchange: Exchange) -> Result<Sent, Response<ResponseBo
     let response = answered.map_err(|fault| ctx.refuse(fault))?;
     ctx.recorder.first_byte();
     let may_retry = exchange.plan().may_be_retried() || retry::lacks_pairs(offered);
+    // Shadow mode sends nothing that the agent did not send.
     let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !exchange.app.is_shadow(ctx);
     let sent = Sent {
         exchange,

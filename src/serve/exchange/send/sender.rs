@@ -32,7 +32,8 @@ pub(in crate::exchange) enum LegKind<'t> {
     },
 }
 
-/// Sends the request that `make` builds, and falls back to the agent's model if upstream rejects the routed one.
+/// Sends the request that `make` builds, and falls back to the agent's model if upstream rejects the routed
+/// one.
 ///
 /// If the agent's model works, the routed one gets no further requests. Returns the request that was sent
 /// last as well.
@@ -86,6 +87,7 @@ pub(in crate::exchange) async fn once(
         LegKind::First => {
             // A body without edits is sent as it arrived, in the same compression.
             let raw = offered.raw(&leg.rope);
+            // The body that arrived still contains the removed commands.
             let raw = raw.filter(|_| offered.pin.taken_out.removed.is_none());
             let sending = Sending {
                 read: is_model_call(ctx.operation),
