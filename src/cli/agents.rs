@@ -158,6 +158,7 @@ impl AgentSetup {
     ///
     /// A path stays as it is. Another name for the agent becomes its program's name.
     pub(super) fn program<'a>(&'a self, named: &'a str) -> &'a str {
+        // A path names a certain program, which may be another build of the agent.
         match self.is_known() && Path::new(named).components().count() == 1 {
             true => &self.name,
             false => named,

@@ -100,6 +100,7 @@ pub(super) fn run(args: &ClientArgs, out: &mut Out) -> CliResult {
 
 fn add(args: &AddArgs, out: &mut Out) -> CliResult {
     let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    // The name becomes that of a file, so it must neither leave the directory nor hide in it.
     if args.name.is_empty() || args.name.starts_with('.') || !args.name.chars().all(legal) {
         let message = format!("{:?} cannot be the name of a client", visible(&args.name));
         return Err(Exit::USAGE.with_help(message, "use letters, digits, `-`, `_` and `.`"));
@@ -150,6 +151,7 @@ fn add(args: &AddArgs, out: &mut Out) -> CliResult {
 fn remote_agents() -> impl Iterator<Item = &'static AgentSetup> {
     agents::known()
         .iter()
+        // A config file would have to be written on the client's machine.
         .filter(|agent| agent.file.is_none() && !agent.keys.is_empty())
 }
 

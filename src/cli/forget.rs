@@ -181,6 +181,7 @@ fn files(
     let mut dirs: BTreeSet<PathBuf> = documents
         .filter_map(|dir| Some(dir.parent()?.to_owned()))
         .collect();
+    // Documents may be those of another machine that uses the same store.
     dirs.retain(|dir| dir.is_dir());
     dirs.insert(config.handoffs_dir());
     let client = match scope {

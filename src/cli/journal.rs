@@ -155,6 +155,7 @@ fn read(query: &JournalReader, row: ExchangeRow, form: RequestForm) -> CliResult
         RequestForm::Received => BodySide::Shown,
     };
     let answer = query.body(&row.id, answer)?;
+    // Agents send tools in the requests of their loop. Those for titles and counts have none.
     let of_loop = view.tools.is_some_and(|tools| tools.count > 0)
         || view.turns.iter().any(|turn| turn.role == Role::Tools);
     Ok(Some(JournalRequest {

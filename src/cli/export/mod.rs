@@ -171,6 +171,7 @@ impl Sources {
         );
         out.body(head.as_bytes())?;
         let mut separator = "";
+        // The journal lists the newest first.
         for row in rows.iter().rev() {
             for entry in journal.har_entries(&row.id)? {
                 out.body(format!("{separator}\n{entry}").as_bytes())?;

@@ -90,6 +90,7 @@ pub(super) fn purpose(words: &[&str]) -> Option<CommandPurpose> {
         Some(begins) => given.starts_with(begins),
         None => given == wanted,
     };
+    // A pattern is a beginning: the arguments after it do not change the purpose.
     let fits = |pattern: &[&str]| pattern.len() <= given.len() && pattern.iter().zip(given).all(is);
     let mut patterns = BY_PROGRAM.get(program)?.iter();
     patterns.find_map(|(purpose, pattern)| fits(pattern).then_some(*purpose))

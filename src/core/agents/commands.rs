@@ -1,4 +1,5 @@
-//! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for each.
+//! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for
+//! each.
 
 mod working_dirs;
 
@@ -12,51 +13,52 @@ use super::targets;
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand<'a> {
-    /// What it is for.
+    /// Purpose of the command.
     pub purpose: CommandPurpose,
     /// The command as it was typed.
     pub text: &'a str,
-    /// Whether the line's exit code 0 says that this command went well.
+    /// Whether the line's exit code 0 proves that this command succeeded.
     pub good_if_zero: bool,
-    /// Whether another exit code says that this one failed.
+    /// Whether any other exit code proves that this command failed.
     pub bad_if_not: bool,
-    /// The directory that it runs in, from the one in which the line begins; empty for that one.
+    /// Directory of the command, relative to that of the line's beginning; empty if they are the same.
     pub directory: String,
-    /// A command in front of it may have kept it from running.
+    /// Whether an earlier command of the line may have kept this one from running.
     pub in_front: bool,
-    /// The commands of the line that may run after it and may change files.
+    /// Whether a later command of the line may change files.
     pub changes_after: bool,
-    /// It rewrites files itself, as formatters do.
+    /// Whether the command itself rewrites files, as formatters do.
     pub rewrites: bool,
-    /// What the line prints is the output of this command: the others prepare, filter or are quiet.
+    /// Whether the line prints only the output of this command, because the others prepare, filter or are
+    /// quiet.
     pub is_alone: bool,
-    /// The line ends with a `tail` of its output.
+    /// Whether the line ends with a `tail` of this command's output.
     pub is_tailed: bool,
 }
 
-/// What joins a command to the next one.
+/// Operator between a command and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommandJoint {
     /// `&&`
     And,
     /// `;`, or a new line
     Then,
-    /// `|`: the next one reads what this one prints.
+    /// `|`: the next command reads the output of this one.
     Pipe,
     /// `||`, `&`: the code belongs to another command.
     Other,
-    /// Nothing follows.
+    /// The end of the line.
     End,
 }
 
-/// The commands of a shell line that are known, in order.
+/// Lists the known commands of a shell line, in order.
 pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
     let steps = steps(line);
     let plain: Vec<&str> = steps
         .iter()
         .map(|(text, _)| bare(unparenthesised(text)))
         .collect();
-    // With `set -e` each command is run only where those before it went well.
+    // With `set -e` a command runs only if those before it succeeded.
     let strict = plain
         .iter()
         .any(|step| step.starts_with("set -e") || step.starts_with("set -o errexit"));
@@ -68,6 +70,8 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         let Some(Purpose { of: purpose, is_own }) = purpose(plain[at]) else {
             continue;
         };
+        // With `&&` up to the end, code 0 needs every command from here on. After `;` or `|` the code is that
+        // of another command.
         let tail = &steps[at..];
         let good_if_zero = tail
             .iter()
@@ -113,12 +117,13 @@ fn name_of_program(plain: &str) -> &str {
     first.rsplit('/').next().unwrap_or(first)
 }
 
-/// Whether a line prints texts that are stored somewhere (files, logs, patches), which may mention any command.
+/// Whether a line prints stored text (files, logs, patches), which may mention any command.
 pub fn prints_stored_text(line: &str) -> bool {
     let steps = steps(line);
     let prints = |(at, (text, _)): (usize, &(&str, CommandJoint))| {
         let plain = bare(unparenthesised(text));
         let name = name_of_program(plain);
+        // These programs print stored text only with some of their subcommands.
         let stored = match name {
             "git" => plain
                 .split_whitespace()
@@ -126,12 +131,13 @@ pub fn prints_stored_text(line: &str) -> bool {
             "docker" | "kubectl" | "podman" => plain.split_whitespace().any(|word| word == "logs"),
             _ => WORDS.prints.contains(&name) || WORDS.filters.contains(&name),
         };
+        // At the end of a pipe, a program prints the output of the command before it.
         stored && !is_piped_into(&steps, at)
     };
     steps.iter().enumerate().any(prints)
 }
 
-/// The program of each command of a line with its first argument, which is empty if there is none.
+/// Lists the program of each command of a line with its first argument, which is empty if absent.
 pub fn programs(line: &str) -> Vec<[&str; 2]> {
     let steps = steps(line);
     let plain = steps.into_iter().map(|(text, _)| bare(unparenthesised(text)));
@@ -144,9 +150,10 @@ pub fn programs(line: &str) -> Vec<[&str; 2]> {
     named.collect()
 }
 
-/// Whether a line surely prints nothing but the words of its own programs: of builds and tests, or of programs that print
-/// what the line itself says.
+/// Whether a line certainly prints only words of its own programs: of builds and tests, or of programs that
+/// print words of the line itself.
 pub fn prints_own_text(line: &str) -> bool {
+    // A line with one of these may print words that it does not contain as such, or the words of a reminder.
     const MAY_SPELL: [&str; 5] = ["$", "`", "\\", "<", "reminder"];
     let own = |text: &str| {
         let plain = bare(unparenthesised(text));
@@ -165,6 +172,7 @@ pub fn name_of(command: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut words = bare(command).split_whitespace();
     while let Some(word) = words.next() {
+        // The name of the file follows as a word of its own.
         if word.ends_with(['>', '<']) {
             words.next();
         } else if !word.contains(['>', '<']) && word != "&1" {
@@ -174,21 +182,21 @@ pub fn name_of(command: &str) -> String {
     kept.join(" ")
 }
 
-/// Whether a line may run commands that are not recognised: in words, loops and branches, by another shell, after a
-/// here-document.
+/// Whether a line may run commands that are not recognised: in words, loops and branches, by another shell,
+/// after a here-document.
 pub fn may_hide(line: &str) -> bool {
     WORDS.hiding.iter().any(|mark| line.contains(mark))
         || hidden_words(line).any(|word| WORDS.hides.contains(&word))
 }
 
-/// The words of a line, also those inside of quotes.
+/// Splits a line into words, including those inside quotes.
 pub fn hidden_words(line: &str) -> impl Iterator<Item = &str> {
     let cut =
         |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"' | '`' | '$');
     line.split(cut).filter(|word| !word.is_empty())
 }
 
-/// The directory in which a line ends, from the one in which it begins.
+/// Directory at the end of a line, relative to that at its beginning.
 pub fn ends_in(line: &str) -> String {
     let mut working_dirs = WorkingDirs::default();
     for (text, _) in steps(line) {
@@ -197,7 +205,7 @@ pub fn ends_in(line: &str) -> String {
     working_dirs.here
 }
 
-/// The name of the command that a line ends with: its exit code is the line's.
+/// Name of the last command of a line, whose exit code is the line's.
 pub fn last_command(line: &str) -> Option<&str> {
     let steps = steps(line);
     let (last, _) = steps.last()?;
@@ -210,8 +218,8 @@ pub fn may_undo(line: &str) -> bool {
     words.any(|word| WORDS.undoes.contains(&word))
 }
 
-/// Whether a shell line surely changes no file of the work: it only reads, tests, builds or lints, and writes nowhere.
-/// Unknown commands may change files.
+/// Whether a shell line certainly changes no file of the work: it only reads, tests, builds or lints, and has
+/// no redirection to a file. Unknown commands may change files.
 pub fn is_read_only(line: &str) -> bool {
     // Commands inside words are not followed, and the reader of a here-document is unknown.
     let hidden = ["$(", "`", "<(", ">(", "<<"];
@@ -220,11 +228,12 @@ pub fn is_read_only(line: &str) -> bool {
         && steps(line).iter().all(|(step, _)| step_looks(bare(step)))
 }
 
-/// Whether it writes to a file.
+/// Whether a line redirects output to a file.
 fn redirects(line: &str) -> bool {
     let mut rest = line;
     while let Some(at) = rest.find('>') {
         rest = rest[at + 1..].trim_start_matches(['>', ' ']);
+        // These redirections write no file.
         if !(rest.starts_with("&1") || rest.starts_with("&2") || rest.starts_with("/dev/null")) {
             return true;
         }
@@ -240,6 +249,8 @@ fn step_looks(command: &str) -> bool {
     let rest: Vec<&str> = words.collect();
     let has = |some: &[&str]| rest.iter().any(|word| some.iter().any(|one| word == one));
     if let Some(row) = WORDS.looks_without.iter().find(|row| row.name == name) {
+        // The suffix of the backup may follow the option without a blank, so the words are compared by their
+        // beginning.
         let in_place = name == "sed"
             && rest
                 .iter()
@@ -254,7 +265,7 @@ fn step_looks(command: &str) -> bool {
                 });
             branches || rest.first().is_some_and(|word| WORDS.git_looks.contains(word))
         }
-        // What a script of the project does besides is unknown.
+        // A script of the project may have other effects.
         (_, Some(Purpose { of, is_own: false })) if of.verifies() => {
             !(WORDS.rewrites.contains(&name) || has(&WORDS.rewrites)) || has(&WORDS.checks)
         }
@@ -262,15 +273,17 @@ fn step_looks(command: &str) -> bool {
     }
 }
 
-/// What a single command is for.
+/// Purpose of a single command.
 struct Purpose {
     of: CommandPurpose,
-    /// It is a script or a target of the project, and known by its name alone.
+    /// Whether the command is a script or a target of the project, recognized only by its name.
     is_own: bool,
 }
 
 fn purpose(command: &str) -> Option<Purpose> {
     let own = targets::purpose(command).map(|of| Purpose { of, is_own: true });
+    // A target named after its purpose is more certain than the program, and the program more than a script
+    // with an unknown purpose.
     match (own, table_purpose(command)) {
         (Some(own), known) if own.of != CommandPurpose::Script && known != Some(own.of) => Some(own),
         (_, Some(of)) => Some(Purpose { of, is_own: false }),
@@ -278,7 +291,7 @@ fn purpose(command: &str) -> Option<Purpose> {
     }
 }
 
-/// `yarn build` and `pnpm lint` are `npm run` of them.
+/// Rewrites `yarn build` and `pnpm lint` as `npm run build` and `npm run lint`.
 fn as_npm_script(command: &str) -> Option<String> {
     let (first, rest) = command.trim().split_once(char::is_whitespace)?;
     let second = rest.split_whitespace().next()?;
@@ -286,7 +299,7 @@ fn as_npm_script(command: &str) -> Option<String> {
     is_script.then(|| format!("npm run {rest}"))
 }
 
-/// What a command of the table is for.
+/// Purpose of a command in the table.
 fn table_purpose(command: &str) -> Option<CommandPurpose> {
     let mut words: Vec<&str> = command.split_whitespace().collect();
     let first = words.first_mut()?;
@@ -304,18 +317,19 @@ fn table_purpose(command: &str) -> Option<CommandPurpose> {
     command_table::purpose(&words)
 }
 
-/// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished from that
-/// of the prepared command.
+/// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished
+/// from that of the prepared command.
 fn prepares(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or_default();
     WORDS.prepare.contains(&first) && !command.contains('>') || first.is_empty()
 }
 
-/// A command without assignments and prefixes.
+/// Removes assignments and prefixes from a command.
 fn bare(command: &str) -> &str {
     let mut rest = command.trim().trim_start_matches(['(', '{', ' ']);
     'again: loop {
         let word = rest.split_whitespace().next().unwrap_or_default();
+        // `CI=1 make` runs `make`.
         let is_assignment = word.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         });
@@ -348,8 +362,8 @@ fn after_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str
     Some(rest)
 }
 
-/// The commands of a line with what joins each to the next. Quotes are stepped over, comments left out; a here-document
-/// ends the line.
+/// Splits a line into commands, each with the operator after it. Quotes are skipped and comments dropped. A
+/// here-document ends the line.
 fn steps(line: &str) -> Vec<(&str, CommandJoint)> {
     let bytes = line.as_bytes();
     let mut out = Vec::new();
@@ -376,12 +390,14 @@ fn steps(line: &str) -> Vec<(&str, CommandJoint)> {
                 at += 2;
                 continue;
             }
+            // A comment reaches to the end of its line.
             (_, b'#', _) if at == start || bytes[at - 1].is_ascii_whitespace() => {
                 push(start, at, CommandJoint::Then);
                 at += memchr::memchr(b'\n', &bytes[at..]).unwrap_or(bytes.len() - at);
                 start = at;
                 continue;
             }
+            // The text of a here-document is not a command, and its end is not searched for.
             (_, b'<', Some(b'<')) => {
                 push(start, at, CommandJoint::Other);
                 return out;
@@ -407,6 +423,7 @@ fn steps(line: &str) -> Vec<(&str, CommandJoint)> {
         start = at;
     }
     push(start, line.len(), CommandJoint::End);
+    // A separator at the end of the line joins nothing.
     if let Some(last) = out.last_mut()
         && last.1 == CommandJoint::Then
     {

@@ -74,6 +74,7 @@ pub fn in_text(text: &str, last: Option<&str>) -> Option<GoalChange> {
     let text = text.trim();
     let row = ROWS.iter().find(|row| text.starts_with(&row.begins));
     let Some(row) = row else {
+        // Only the goal's own hook proves that it is still pursued. Other Stop hooks have other names.
         return is_feedback(text, last?).then_some(GoalChange::Kept);
     };
     if row.drops {

@@ -173,6 +173,7 @@ fn committed(line: &str) -> Option<(String, String)> {
     let (inside, _) = line.strip_prefix('[')?.split_once("] ")?;
     let mut words = inside.split(' ').filter(|word| *word != "(root-commit)");
     let (branch, hash) = (words.next()?, words.next()?);
+    // Git abbreviates hashes to seven digits or more.
     (words.next().is_none() && is_name(branch) && hash.len() >= 7 && is_hash(hash))
         .then(|| (branch.to_owned(), hash.to_owned()))
 }

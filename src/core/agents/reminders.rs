@@ -82,6 +82,7 @@ impl StateReminder {
             match (Self::of_reminder(paragraph), found.last_mut()) {
                 (Some(reminder), _) => found.push((from..at, reminder)),
                 (None, Some((range, _))) => range.end = at,
+                // Text before the first reminder means that the message is not one of reminders.
                 (None, None) => return Vec::new(),
             }
         }

@@ -99,6 +99,7 @@ pub fn of_call(
         _ => SecretUse::Used,
     };
     let paths = paths.iter().map(|(path, _)| (path.as_str(), None));
+    // `curl -d @file` and `--key=file` name a file inside a word.
     let cut = |c: char| {
         c.is_whitespace() || matches!(c, '\'' | '"' | '=' | '<' | '>' | ';' | '|' | '(' | ')' | '@')
     };
@@ -125,6 +126,7 @@ fn is_written(command: &str, word: &str) -> bool {
     // `word` is a slice of `command`, so the difference of the pointers is its offset.
     let at = word.as_ptr() as usize - command.as_ptr() as usize;
     let before = command[..at].trim_end_matches(['\'', '"', ' ']);
+    // Only the command of the line that has the word decides.
     let step = before.rsplit([';', '|', '&', '\n', '(']).next().unwrap_or(before);
     let mut words = step.split_whitespace();
     before.ends_with('>')

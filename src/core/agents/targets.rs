@@ -65,6 +65,7 @@ fn script<'w>(words: &[&'w str]) -> Option<&'w str> {
         true => *rest.first()?,
         false => first,
     };
+    // A bare word is a program of the machine. After an interpreter, a name with a dot is a file as well.
     let is_file = path.contains('/') || path != *first && path.contains('.');
     let own = !path.starts_with(['/', '~', '-', '$'])
         && !INSTALLED.iter().any(|directory| path.contains(directory));

@@ -110,6 +110,8 @@ impl TodoList {
     pub fn newest(mut self) -> Option<(usize, Vec<NumberedTodo>)> {
         self.items.retain(|todo| todo.item.state != TodoState::Cancelled);
         match self.whole {
+            // An agent may change from one kind of tool to the other, and only the newer list is kept up to
+            // date.
             Some((turn, items)) if turn > self.changed || self.items.is_empty() => {
                 let items = items.into_iter();
                 let unnumbered = items.map(|item| NumberedTodo { number: None, item });

@@ -190,6 +190,7 @@ pub fn command(arguments: &Value) -> Option<String> {
 /// Patch that a call applies.
 pub fn patch(arguments: &Value) -> Option<&str> {
     let named = || PATCHES.iter().find_map(|key| arguments.get(key)?.as_str());
+    // Codex passes a patch as free text.
     arguments.as_str().or_else(named)
 }
 

@@ -121,6 +121,7 @@ fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
     let after = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
     let end = after.find(char::is_whitespace).unwrap_or(after.len());
     let (word, rest) = after.split_at(end);
+    // Any other text after the prefix is for the model, such as `::1` or a path.
     let is_word = (1..=WORD_CHARS).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_alphabetic());
     is_word.then_some((word, rest.trim()))
 }

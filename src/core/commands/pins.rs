@@ -144,6 +144,7 @@ pub fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
 pub fn unpin(carried: &CarriedTexts, number: &str, prefix: &str) -> CommandReply {
     let CarriedTexts { pins, rules } = carried;
     let known = number.trim().parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+    // Pins come first in the list that the user sees, and rules follow with the next numbers.
     let pin = known.and_then(|n| pins.get(n));
     let rule = known.and_then(|n| rules.get(n.checked_sub(pins.len())?));
     if let Some(gone) = pin {

@@ -1,8 +1,9 @@
-//! In which directory each command of a line runs.
+//! Directory of each command of a line.
 
-/// A directory, as it is named from another one.
+/// Resolves a directory that is named relative to another one.
 pub fn joined(from: &str, to: &str) -> String {
     let to = to.trim().trim_matches(['\'', '"']);
+    // Only the shell knows the home, the previous directory and variables, so the name stays as it is.
     if to.starts_with(['~', '-']) || to.contains('$') {
         return to.to_owned();
     }
@@ -12,6 +13,7 @@ pub fn joined(from: &str, to: &str) -> String {
         (false, from) => from.split('/').collect(),
     };
     for part in to.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        // The directories above the first named one are unknown, so `..` stays.
         let up = part == ".." && parts.last().is_some_and(|last| !last.is_empty() && *last != "..");
         match up {
             true => drop(parts.pop()),
@@ -29,7 +31,7 @@ pub(super) struct WorkingDirs {
 }
 
 impl WorkingDirs {
-    /// The directory that this command runs in.
+    /// Returns the directory of this command, and follows its change of the directory.
     pub(super) fn of_step(&mut self, text: &str, plain: &str) -> String {
         let (opened, closed) = parentheses(text);
         self.outside
@@ -41,6 +43,7 @@ impl WorkingDirs {
             // A redirection is not part of the directory's name.
             self.here = joined(&self.here, to.split(" 2>").next().unwrap_or(to));
         } else if matches!(plain, "cd" | "popd") {
+            // The name of an unknown directory, as in `cd -`.
             "-".clone_into(&mut self.here);
         }
         for _ in 0..closed {
@@ -52,7 +55,7 @@ impl WorkingDirs {
     }
 }
 
-/// A command without the parentheses that it is in.
+/// Removes the parentheses around a command.
 pub(super) fn unparenthesised(text: &str) -> &str {
     let text = text.trim();
     match parentheses(text) {
@@ -65,7 +68,7 @@ pub(super) fn unparenthesised(text: &str) -> &str {
     }
 }
 
-/// How many parentheses a command opens or closes without their counterpart.
+/// Counts the parentheses that a command opens and closes without a counterpart.
 fn parentheses(text: &str) -> (usize, usize) {
     let (mut opened, mut closed) = (0_usize, 0);
     let mut quote = None;

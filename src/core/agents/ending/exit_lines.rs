@@ -137,6 +137,7 @@ fn worded(line: &str) -> Option<i32> {
     {
         is_exit |= word.starts_with("exit") || word.starts_with("return") || word == "rc";
         named |= CODE.contains(&word);
+        // With these words the line reports an end even without the word `exit`.
         carries |= matches!(word, "command" | "process" | "failed");
         // Any other word makes it a sentence about something else, such as "expected exit code 1".
         if !(CODE.contains(&word) || BEFORE.contains(&word) || word == "exit" || word == "return") {

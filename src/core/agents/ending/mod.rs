@@ -1,8 +1,9 @@
 //! Decides how a command ended. No other module does.
 //!
-//! The strongest evidence is the exit code of the wire or of the agent's envelope. Then come an exit code in plain text,
-//! closing lines of a test runner or compiler, the error flag, and its absence. Evidence of both success and failure gives
-//! *unknown*. Only a nonzero code overrides passed tests, because a run may fail for another reason.
+//! The strongest evidence is the exit code of the wire or of the agent's envelope. Then come an exit code in
+//! plain text, closing lines of a test runner or compiler, the error flag, and its absence. Evidence of both
+//! success and failure gives *unknown*. Only a nonzero code overrides passed tests, because a run may fail
+//! for another reason.
 
 mod exit_lines;
 mod report;
@@ -84,6 +85,7 @@ impl Evidence<'_> {
         let runs = self.command.map(commands::runs).unwrap_or_default();
         // A line that prints stored text repeats the output of other commands.
         let own_text = !self.command.is_some_and(commands::prints_stored_text);
+        // A tool without a command may run tests under any name.
         let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
         // The output of another command may report an earlier run, so such evidence is weak.
         let all = match own_text {

@@ -80,6 +80,7 @@ fn begins(line: &str, rest: &str, is_first: bool) -> Option<Attachment> {
         .iter()
         .find(|form| is_first && line.starts_with(form.begins))
     {
+        // The last one, because the content may contain the same heading.
         let end = memmem::rfind(rest.as_bytes(), form.ends.as_bytes());
         return Some(match end {
             Some(end) => Attachment::Element(end + form.ends.len()),

@@ -79,6 +79,7 @@ pub(super) fn harness_len(text: &str, tags: &[String]) -> Option<usize> {
         .find(|tag| !tag.is_empty() && text.starts_with(tag.as_str()));
     let is_block = || text.starts_with('<') && wordings::user_text(text, &[]) == UserText::Harness;
     match tag {
+        // A heading that is configured as a tag covers the text up to the next block, and that block.
         Some(tag) if !tag.starts_with('<') => Some(match text.find("\n<") {
             Some(at) => at + 1 + block_len(&text[at + 1..]),
             None => text.len(),

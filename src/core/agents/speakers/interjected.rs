@@ -59,6 +59,7 @@ pub fn interjected(result: &str) -> Vec<Interjection> {
         }
         rest = rest[..at].trim_end();
     }
+    // Then the output itself contains such blocks, and the last ones may be quoted as well.
     let is_elsewhere = memmem::find(rest.as_bytes(), OPENS.as_bytes()).is_some();
     match is_elsewhere {
         true => Vec::new(),
@@ -86,12 +87,14 @@ fn typed(text: &str, inside: Range<usize>) -> Option<Range<usize>> {
     let ends = FOLLOWS.iter();
     let end = ends.filter_map(|follows| memmem::rfind(message.as_bytes(), follows.as_bytes()));
     let end = end.max()?;
+    // A block inside the message would be one that the output has begun.
     (!message[..end].contains(OPENS)).then(|| start..start + end)
 }
 
 /// Whether the result of a call may end with stored text, or with the model's own, before the harness's
 /// blocks.
 pub fn may_print_stored_text(name: &str, arguments: &str, result: &str) -> bool {
+    // The model's own words may come back in the result, such as those of an edit.
     if arguments.contains("system-reminder") {
         return true;
     }

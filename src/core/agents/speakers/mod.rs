@@ -154,6 +154,7 @@ impl TurnReader<'_> {
             return;
         }
         match expanded {
+            // A reminder may stand between the command and its expansion, so the expansion is still to come.
             Some(invocation) if blocks::harness_len(text.trim_start(), self.settings.tags).is_some() => {
                 self.push(UserText::Harness, 0..text.len());
                 self.speakers.next = Some(invocation);
@@ -185,6 +186,7 @@ impl TurnReader<'_> {
             } else if let Some(typed) = interjected::in_reminder(rest) {
                 self.push(UserText::Harness, at..at + typed.start);
                 self.push(UserText::User, at + typed.start..at + typed.end);
+                // The block holds a single message, so the rest is the harness's explanation.
                 return self.push(UserText::Harness, at + typed.end..text.len());
             } else if let Some((by, len)) = blocks::at_start(rest, self.settings.tags) {
                 self.push(by, at..at + len);
