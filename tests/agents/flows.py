@@ -319,8 +319,9 @@ def servers(agent, programs):
 
 
 def schema(agent, programs):
-    """A session resumed with an output schema stays cut."""
-    script = [looks(agent, 0), hands_over(0), says("One is done."), looks(agent, 1), says('{"answer": "done"}')]
+    """A session resumed with an output schema stays cut, and a handoff leaves no trace in the output."""
+    script = [looks(agent, 0), hands_over(0), says("One is done."), looks(agent, 1)]
+    script += [{"calls": hands_over(1)["calls"]}, says('{"answer": "done"}')]
     with Scene(agent, programs, script=script) as stage:
         stage.run(f"Work on {FIRST}.")
         seen = len(stage.requests())

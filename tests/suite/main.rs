@@ -33,6 +33,7 @@ mod drafts_unknown_tools;
 mod export;
 mod failures;
 mod forget;
+mod formats;
 mod free_cut;
 mod free_cut_random;
 mod goes_on_by_id;

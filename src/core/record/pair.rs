@@ -35,6 +35,10 @@ impl HiddenResult {
     pub const NOTHING_TO_HAND_OFF: Self = Self::refused(
         "Handoff refused: there is nothing to hand off yet. Go on with the task and call session_handoff when it is done.",
     );
+    /// The response is bound to a format, which a sentinel would break.
+    pub const IN_FORMAT: Self = Self::refused(
+        "Handoff refused: this response must be in the requested format. Give it now, and call session_handoff in a later turn.",
+    );
     /// The prompt exceeded the limit.
     pub const TOO_LONG: Self = Self::refused(
         "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one.",

@@ -43,7 +43,7 @@ pub enum LegEvent {
     },
     /// The hidden call and its result are durable, and the model can be asked to continue.
     CallAnswered {
-        /// Marker to show in the call's position.
+        /// Marker to show in the call's position. Empty if there is none.
         mark: String,
         /// Elements to append: the model's own turn and the result.
         more: String,

@@ -149,7 +149,9 @@ impl ResponseMachine {
                 if let Some(first) = self.owed.first_mut() {
                     first.answer = answer;
                 }
-                self.say(mark);
+                if !mark.is_empty() {
+                    self.say(mark);
+                }
                 // The elements add up: each further leg must repeat the calls that were answered before.
                 self.leg.more.push(more);
                 match self.answering.take() {
@@ -320,11 +322,12 @@ impl ResponseMachine {
     /// Ends the response without the next leg.
     ///
     /// After a sentinel the end tells the agent to continue, if its wire can express that. If only a call was
-    /// answered, it is the user who continues.
+    /// answered, it is the user who continues. If nothing was shown at all, the agent tries again.
     fn lost(&mut self) {
         let leg = self.leg.clone();
         self.end(match leg.after {
             Some(_) => ResponseEnd::Lost(leg),
+            None if !self.emitted => return self.over(Action::BreakOff),
             None => ResponseEnd::Stopped(leg),
         });
     }

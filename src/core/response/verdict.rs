@@ -83,6 +83,8 @@ pub struct AnsweredCall {
     pub answer: Option<HiddenResult>,
     /// Prompt and reason, if the handoff waits for the end of the turn.
     pub pending: Option<(String, Option<String>)>,
+    /// Whether the response shows no marker of the call.
+    pub unmarked: bool,
 }
 
 impl AnsweredCall {
@@ -91,6 +93,7 @@ impl AnsweredCall {
             call: call.clone(),
             answer,
             pending: None,
+            unmarked: false,
         }
     }
 }
@@ -158,7 +161,7 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     let dropped = Verdict::End(Ending::WithoutCall);
     // A sentinel would break the format, so the call is dropped without an answer.
     if now.structured {
-        return dropped;
+        return in_format(report, now).map_or(dropped, Verdict::AskAgain);
     }
     let fates = || {
         let before = |call: &HiddenCall| calls_of(call.name(), &now.answered);
@@ -186,6 +189,28 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     };
     answer.map_or(dropped, |(call, answer)| {
         Verdict::AskAgain(AnsweredCall::new(call, answer))
+    })
+}
+
+/// Answers the first call of a leg whose output is bound to a format, so that the model gives that output.
+///
+/// No marker may be shown then, so later requests have the call only if it stands after reasoning with an id.
+/// `None` if anything else was shown: text would not be in the format, and other thinking would be bound to
+/// the call.
+fn in_format(report: &LegReport, now: &VerdictInput) -> Option<AnsweredCall> {
+    let call = report.hidden.first()?;
+    if report.parts > 0 && call.bound_to.is_none() {
+        return None;
+    }
+    let answer = match fate(call, now, calls_of(call.name(), &now.answered)) {
+        CallFate::Ask => None,
+        _ if now.refused >= limits::ASK_AGAIN => return None,
+        CallFate::Fire(..) => Some(HiddenResult::IN_FORMAT),
+        CallFate::Answer(answer) => Some(answer),
+    };
+    Some(AnsweredCall {
+        unmarked: true,
+        ..AnsweredCall::new(call, answer)
     })
 }
 

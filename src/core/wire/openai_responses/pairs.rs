@@ -47,6 +47,12 @@ pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Tu
         // Inserted before the next turn, so that calls and results restored at the same position stay
         // separate.
         let result = match last + 1 < view.turns.len() {
+            // Reasoning after reasoning is that of the next leg, which saw the result.
+            _ if is_model_part(view, at.turn, TurnPartKind::Thinking)
+                && is_model_part(view, at.turn + 1, TurnPartKind::Thinking) =>
+            {
+                TurnChange::Before(at.turn + 1, result(pair))
+            }
             true => TurnChange::Before(last + 1, result(pair)),
             false => TurnChange::After(last, result(pair)),
         };
@@ -159,13 +165,17 @@ pub(super) fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Opt
     ids.map(|id| wanted.found(id?)).collect()
 }
 
-/// Sibling name of a call that was dropped between this reasoning item and the text after it.
+/// Whether a turn is an item of this kind by the model.
+fn is_model_part(view: &View, turn: usize, part: TurnPartKind) -> bool {
+    let here = view.turns.get(turn).filter(|here| here.role == Role::Assistant);
+    here.is_some_and(|_| ResponsesItem::from_turn(view, turn).part == part)
+}
+
+/// Sibling name of a call that was dropped or answered between this reasoning item and the model's next item.
 pub(super) fn bound(view: &View, turn: usize) -> Option<String> {
-    let is = |turn: usize, part: TurnPartKind| {
-        let here = view.turns.get(turn).filter(|here| here.role == Role::Assistant);
-        here.is_some_and(|_| ResponsesItem::from_turn(view, turn).part == part)
-    };
-    let is_followed = is(turn, TurnPartKind::Thinking) && is(turn + 1, TurnPartKind::Text);
+    let followed_by = |part| is_model_part(view, turn + 1, part);
+    let is_followed = is_model_part(view, turn, TurnPartKind::Thinking)
+        && (followed_by(TurnPartKind::Text) || followed_by(TurnPartKind::Thinking));
     is_followed.then(|| response_object::binds(view.text_of(turn), view.turns[turn].span))?
 }
 

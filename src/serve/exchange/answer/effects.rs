@@ -97,14 +97,27 @@ impl Exchange {
             return Ok(LegEvent::NotWritten);
         };
         let wire = self.offered.wire();
-        let pair = record_writer::pair(self, answered, InsertionPoint::Aside)?;
+        let is_marked = !answered.unmarked;
+        let beside = |sibling| InsertionPoint::Beside { sibling, offset: 0 };
+        let place = match is_marked {
+            true => Some(InsertionPoint::Aside),
+            false => answered.call.bound_to.clone().map(beside),
+        };
+        let is_kept = place.is_some();
+        let pair = record_writer::pair(self, answered, place.unwrap_or(InsertionPoint::Aside))?;
         let ours = self.hidden();
         let Some(more) = (wire.functions.ask_again)(&spoken, std::slice::from_ref(&pair), ours) else {
             return Ok(LegEvent::NotWritten);
         };
-        let mark = wire.sentinel_text(&aside::line(pair.id));
+        let mark = match is_marked {
+            true => wire.sentinel_text(&aside::line(pair.id)),
+            false => String::new(),
+        };
         let answer = pair.answer.clone();
-        record_writer::write_pairs(self, vec![pair]).await?;
+        // Without a place in the transcript, no later request could have the call.
+        if is_kept {
+            record_writer::write_pairs(self, vec![pair]).await?;
+        }
         Ok(LegEvent::CallAnswered { mark, more, answer })
     }
 

@@ -35,6 +35,7 @@ fn queued() -> AnsweredCall {
         call: hidden(TOOL_NAME, json!({"prompt": PROMPT})),
         answer: Some(HiddenResult::QUEUED),
         pending: Some((PROMPT.to_owned(), None)),
+        unmarked: false,
     }
 }
 
@@ -111,11 +112,13 @@ async fn refused_calls_and_searches_are_counted_apart() {
         call: hidden(TOOL_NAME, json!({"prompt": ""})),
         answer: Some(HiddenResult::EMPTY_PROMPT),
         pending: None,
+        unmarked: false,
     };
     let search = AnsweredCall {
         call: hidden(RECALL_NAME, json!({"query": "importer"})),
         answer: None,
         pending: None,
+        unmarked: false,
     };
     let pair = record_writer::pair(&first, refused, InsertionPoint::Aside).unwrap();
     assert!(pair.answer.is_error());
