@@ -144,7 +144,7 @@ impl FormRow {
 /// Removes the agent's escapes.
 fn plain(text: &str, escapes: Option<Escapes>) -> Cow<'_, str> {
     match escapes {
-        // In this order `&amp;lt;` becomes the four characters of `&lt;`, which the user typed.
+        // The ampersand comes last, because the user may have typed an escape.
         Some(Escapes::Xml) if text.contains('&') => text
             .replace("&lt;", "<")
             .replace("&gt;", ">")

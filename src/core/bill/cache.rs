@@ -49,6 +49,7 @@ impl CacheRule {
         let name = name
             .rsplit_once("anthropic.")
             .map_or(name.as_str(), |(_, tail)| tail);
+        // The first match counts, so a general prefix must follow the exact ones.
         let row = RULES.iter().find(|(beginning, ..)| name.starts_with(beginning));
         let rule = row.map_or(OTHERS, |&(_, least_tokens, lifetime_ms)| Self {
             least_tokens,

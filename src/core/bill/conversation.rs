@@ -1,11 +1,13 @@
-//! The bill of one conversation: its exchanges in order, each with its cost and the estimated cost without baton.
+//! The bill of one conversation: its exchanges in order, each with its cost and the estimated cost without
+//! baton.
 
 use super::cache::CacheRule;
 use super::cache_miss::CacheMiss;
 use super::cost::{Cost, TokenCounts};
 use super::prices::Rates;
 
-/// Tokens of a summary that an agent replaces its history with. An assumption: agents ask for a few thousand words.
+/// Tokens of a summary that an agent replaces its history with. An assumption: agents ask for a few thousand
+/// words.
 pub(super) const SUMMARY_TOKENS: u64 = 4_000;
 
 /// Tokens per byte of a carry-over prompt: models' prose has four bytes per token.
@@ -65,8 +67,8 @@ pub struct WithoutBaton {
     pub tokens: TokenCounts,
     /// Estimated cost; `None` if the model has no price.
     pub cost: Option<Cost>,
-    /// Whether the history was too long, so that the agent would have compacted it first. Includes the summary's
-    /// request.
+    /// Whether the history was too long, so that the agent would have compacted it first. Includes the
+    /// summary's request.
     pub compacted: bool,
     /// Expected relative error of the estimated input; zero if the counts are the provider's.
     pub error: f64,
@@ -144,10 +146,12 @@ impl ConversationBill {
         for (request, usage) in answered() {
             bill.tokens += usage;
             let cost = request.rates.as_ref().map(|rates| usage.cost(rates));
-            // A single request without a price makes the sum unknown, because a partial sum would read as a saving.
+            // A single request without a price makes the sum unknown, because a partial sum would read as a
+            // saving.
             bill.cost = bill.cost.zip(cost).map(|(sum, cost)| sum + cost);
         }
-        // The last of the agent's own requests: earlier ones were refused, or cut without the agent's knowledge.
+        // The last of the agent's own requests: earlier ones were refused, or cut without the agent's
+        // knowledge.
         let Some((main, usage)) = answered().rfind(|(request, _)| !request.own) else {
             // Without any response, the cost is unknown and not zero.
             bill.cost = bill.cost.filter(|_| answered().next().is_some());
@@ -169,7 +173,8 @@ impl ConversationBill {
         }
         let without = if exchange.handoff.is_some() || self.handoff.is_some() {
             let is_cold = main.cache_miss.is_some_and(|miss| miss.is_cold(usage));
-            // A request right after a cut reads little from the cache anyway. Only later does that show a lost cache.
+            // A request right after a cut reads little from the cache anyway. Only later does that show a
+            // lost cache.
             let missed = exchange.handoff == self.handoff && (is_cold || usage.cache_read == 0);
             self.whole_history(exchange, main, output, missed)
         } else {
@@ -194,6 +199,7 @@ impl ConversationBill {
     /// These requests go to another model, and are much shorter.
     fn is_aside(&self, exchange: &BilledExchange, main: &BilledRequest) -> bool {
         let beside = |history: &History| {
+            // Both conditions, because a user may change the model in the middle of the conversation.
             main.model != history.model && exchange.received_bytes.saturating_mul(2) < history.bytes
         };
         self.history.as_ref().is_some_and(beside)
@@ -237,6 +243,7 @@ impl ConversationBill {
         let before = self.history.take().unwrap_or_default();
         // The agent compacted or went back: neither the earlier size nor the earlier cache applies.
         let shrank = exchange.received_bytes < before.bytes;
+        // A compaction by the agent itself replaces those that were only modelled.
         let replaced = if shrank { 0 } else { before.replaced };
         let mut tokens = self.estimate(exchange, &before, shrank).saturating_sub(replaced);
         let caching = self.caching;
@@ -264,6 +271,7 @@ impl ConversationBill {
             let after = fixed.saturating_add(SUMMARY_TOKENS).saturating_add(new);
             replaced_now = replaced.saturating_add(tokens.saturating_sub(after));
             tokens = tokens.min(after);
+            // The agent sends its whole history for the summary, which a warm cache serves.
             let summary = request(before.tokens, before.tokens, SUMMARY_TOKENS);
             vec![summary, request(tokens, fixed, output)]
         } else {
@@ -337,7 +345,8 @@ impl TokenRatio {
 }
 
 impl ModelledRequest {
-    /// The counts of the request. Uncached input is stored in the same proportion as the conversation's input so far.
+    /// The counts of the request. Uncached input is stored in the same proportion as the conversation's input
+    /// so far.
     fn counts(self, so_far: TokenCounts) -> TokenCounts {
         let rest = self.tokens.saturating_sub(self.cached);
         let uncached = so_far.whole_input() - so_far.cache_read;

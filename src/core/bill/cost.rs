@@ -55,6 +55,7 @@ where
 impl TokenCounts {
     /// Splits off the long-lived tokens from a provider's counts, whose `cache_write` includes them.
     pub fn splitting_long(self, long: u64) -> Self {
+        // Part of the writes by definition, whatever the provider reports.
         let long = long.min(self.cache_write);
         Self {
             cache_write: self.cache_write - long,
@@ -77,6 +78,7 @@ impl TokenCounts {
 
     /// The counts beyond a part of them; zero if that part is larger.
     pub fn beyond(self, part: Self) -> Self {
+        // Counts are compared by their sums: with another caching a single kind may be larger in the part.
         if self.total() <= part.total() {
             return Self::default();
         }
@@ -99,8 +101,8 @@ impl TokenCounts {
         self.whole_input().saturating_add(self.output)
     }
 
-    /// The cost of one request with these counts. The step that its whole input reaches sets the price of all its
-    /// tokens.
+    /// The cost of one request with these counts. The step that its whole input reaches sets the price of all
+    /// its tokens.
     pub fn cost(&self, rates: &Rates) -> Cost {
         let rates = rates.at(self.whole_input());
         let dollars = |tokens: u64, rate: f64| tokens as f64 * rate / 1e6;

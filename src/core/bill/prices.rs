@@ -117,7 +117,8 @@ impl std::fmt::Display for PriceTableError {
 impl std::error::Error for PriceTableError {}
 
 impl PriceTable {
-    /// Checks conditions that the form cannot express: rates are amounts, steps are in order, and dates are valid.
+    /// Checks conditions that the form cannot express: rates are amounts, steps are in order, and dates are
+    /// valid.
     ///
     /// # Errors
     /// The first problem, with the model that has it.
@@ -196,6 +197,7 @@ impl ModelPrices {
             .filter(|pattern| glob(pattern.as_bytes(), name.as_bytes()));
         let literal = |pattern: &String| match pattern.contains('*') {
             true => pattern.bytes().filter(|byte| *byte != b'*').count(),
+            // A name without `*` is exact, even with a digit left open.
             false => usize::MAX,
         };
         matching.map(literal).max()
@@ -300,8 +302,8 @@ fn bare_name(name: &str) -> String {
 
 /// Whether a string matches a pattern of literal characters, `*` (any string) and `#` (a digit).
 ///
-/// Patterns come from the table. Only the part after the last `*` is retried, so the cost is at most the length of the
-/// string times that of the pattern.
+/// Patterns come from the table. Only the part after the last `*` is retried, so the cost is at most the
+/// length of the string times that of the pattern.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -314,6 +316,7 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
             Some(b'#') if text[t].is_ascii_digit() => (p, t) = (p + 1, t + 1),
             Some(byte) if *byte == text[t] => (p, t) = (p + 1, t + 1),
             _ => match star {
+                // The text did not fit after this `*`, which therefore takes one character more.
                 Some((at, from)) => {
                     star = Some((at, from + 1));
                     (p, t) = (at + 1, from + 1);

@@ -40,8 +40,8 @@ impl SimulatedCache {
 
     /// Sends a request, and returns the billed counts.
     ///
-    /// All input that is not cached is stored. Times must not decrease. A read renews the lifetime of the input that it
-    /// reads.
+    /// All input that is not cached is stored. Times must not decrease. A read renews the lifetime of the
+    /// input that it reads.
     pub fn send(&mut self, at_ms: u64, segments: &[RequestSegment], output: u64) -> TokenCounts {
         let lifetime = self.rule.lifetime_ms;
         self.requests
@@ -50,6 +50,7 @@ impl SimulatedCache {
             let pairs = request.segments.iter().zip(segments);
             pairs.take_while(|(cached, sent)| cached == sent).count()
         };
+        // A branch may continue an older request, so the longest common prefix counts.
         let common = self.requests.iter().map(shared).max().unwrap_or_default();
         let tokens = |segments: &[RequestSegment]| segments.iter().map(|segment| segment.tokens).sum::<u64>();
         let whole = tokens(segments);
@@ -143,7 +144,8 @@ mod tests {
             .unwrap()
     }
 
-    /// An exchange after the handoff: the minutes of the pause before it, its tokens, and its bytes per ten tokens.
+    /// An exchange after the handoff: the minutes of the pause before it, its tokens, and its bytes per ten
+    /// tokens.
     type Step = (u64, u64, u64);
 
     /// Simulates a session with a history of 100,000 tokens and a handoff, as the provider bills it.
@@ -194,7 +196,8 @@ mod tests {
     }
 
     proptest! {
-        /// The bill knows bytes and the usage of the real requests. The simulation knows the tokens on both sides.
+        /// The bill knows bytes and the usage of the real requests. The simulation knows the tokens on both
+        /// sides.
         #[test]
         fn the_bills_estimate_is_what_the_session_would_have_cost(
             steps in prop::collection::vec((prop_oneof![1_u64..4, 6_u64..90], 200_u64..4_000, 36_u64..44), 3..60),

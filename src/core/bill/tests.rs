@@ -199,8 +199,8 @@ impl Session {
 #[test]
 fn with_a_warm_cache_a_handoff_costs_at_first_and_pays_later() {
     let mut session = Session::of_100_000();
-    // 2,000 tokens were added. The fresh context reads 20,000 of instructions and tools from the cache, and writes
-    // 5,000.
+    // 2,000 tokens were added. The fresh context reads 20,000 of instructions and tools from the cache, and
+    // writes 5,000.
     let fired = session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 1_000)]);
     // With: 20,000 × 0.2 + 5,000 × 5 + 1,000 × 20 = $0.049.
     // Without: 100,000 × 0.2 + 2,000 × 5 + 1,000 × 20 = $0.050.
@@ -218,7 +218,8 @@ fn with_a_warm_cache_a_handoff_costs_at_first_and_pays_later() {
     assert_dollars(fired.saved().unwrap(), 0.001);
     // From then on, 27,000 tokens are carried instead of 104,000.
     let next = session.cut(60_000, 8_000, vec![opus(108_000, 25_000, 2_000, 1_000)]);
-    // With: 25,000 × 0.2 + 2,000 × 5 + 1,000 × 20 = $0.035; without: 102,000 × 0.2 + 2,000 × 5 + 1,000 × 20 = $0.0504.
+    // With: 25,000 × 0.2 + 2,000 × 5 + 1,000 × 20 = $0.035; without: 102,000 × 0.2 + 2,000 × 5 + 1,000 × 20 =
+    // $0.0504.
     assert_dollars(next.saved().unwrap(), 0.0154);
     let without = next.without.as_ref().unwrap().tokens.whole_input();
     assert_eq!(without - next.tokens.whole_input(), 77_000);
@@ -287,8 +288,8 @@ fn what_no_window_takes_is_compacted_and_not_saved() {
     let bill = session.bill.add(&exchange);
     let without = bill.without.unwrap();
     assert!(without.compacted);
-    // The summary: 102,000 read from the cache, 4,000 written. Then 20,000 of the fixed part from the cache, and the
-    // summary's 4,000 and the new 10,000 as new input that is stored.
+    // The summary: 102,000 read from the cache, 4,000 written. Then 20,000 of the fixed part from the cache,
+    // and the summary's 4,000 and the new 10,000 as new input that is stored.
     assert_eq!(
         without.tokens,
         TokenCounts {

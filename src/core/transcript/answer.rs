@@ -77,7 +77,8 @@ impl<'a> AnswerContent<'a> {
         let mut at = 0;
         while at < self.body.len() {
             let end = memchr(b'\n', &self.body[at..]).map_or(self.body.len(), |len| at + len);
-            // The search ends with the line: looking for the end of a truncated value must not run through the rest.
+            // The search ends with the line: looking for the end of a truncated value must not run through
+            // the rest.
             let text = &self.body[..end];
             let data = at
                 + if text[at..].starts_with(b"data:") {
@@ -123,6 +124,7 @@ impl<'a> AnswerContent<'a> {
         let arguments = arguments.filter(|span| span.of(self.body) != b"null");
         match name {
             Some(_) => self.begin(AnswerPartKind::Call, key, name, arguments),
+            // Servers name a call only in its first piece.
             None => self.add(AnswerPartKind::Call, key, arguments),
         }
     }
@@ -264,8 +266,8 @@ impl<'a> AnswerContent<'a> {
 
     /// Whether a response may contain a plain word, even if the word is split between pieces.
     ///
-    /// `holds` tests the raw response and the joined values of the members that carry text. This is a fast filter: the
-    /// caller joins a matching response and searches it exactly.
+    /// `holds` tests the raw response and the joined values of the members that carry text. This is a fast
+    /// filter: the caller joins a matching response and searches it exactly.
     pub fn may_hold(body: &[u8], holds: impl Fn(&[u8]) -> bool) -> bool {
         if holds(body) {
             return true;

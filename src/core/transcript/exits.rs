@@ -1,10 +1,10 @@
 //! How a command ended: the agents' shell tools, and the form of the exit code in their results.
 //!
-//! The code is evidence in addition to the text and the error flag; `agents::ending` decides. A stated code must be
-//! right, so an uncertain one counts as unknown.
+//! The code is evidence in addition to the text and the error flag; `agents::ending` decides. A stated code
+//! must be right, so an uncertain one counts as unknown.
 //!
-//! Taken from requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33, pi
-//! 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results state no code.
+//! Taken from requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode
+//! 1.18.33, pi 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results state no code.
 
 use super::agents::AgentKind;
 use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
@@ -102,6 +102,7 @@ pub(super) fn end(
     let command = match ran(&name, call) {
         CallCommand::Command(command) => Some(command),
         CallCommand::Unknown => None,
+        // The text of such a tool is the content of files or pages, which may mention any code.
         CallCommand::Nothing => return flagged(answer, result),
     };
     let texts = answer.texts();
@@ -140,7 +141,8 @@ pub(super) fn end(
 
 /// Shell tool of this name.
 ///
-/// Agents share some names but not the form of the result. Without an agent, a shared name is ambiguous: `None`.
+/// Agents share some names but not the form of the result. Without an agent, a shared name is ambiguous:
+/// `None`.
 fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static ShellTool> {
     let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&name));
     match agent {

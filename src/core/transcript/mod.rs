@@ -1,11 +1,12 @@
 //! A transcript as values: who speaks in each turn, the text, the tool calls and their results. Pure.
 //!
-//! Users read these values, and everything that is derived from transcripts builds on them. All values are spans of
-//! the body: nothing is copied, parts are read on request, and a string is unescaped when its text is requested. Time
-//! and memory are proportional to the part that is read.
+//! Users read these values, and everything that is derived from transcripts builds on them. All values are
+//! spans of the body: nothing is copied, parts are read on request, and a string is unescaped when its text
+//! is requested. Time and memory are proportional to the part that is read.
 //!
 //! [`View`] locates the turns and their roles, and `wire::parts` divides a turn into parts. It reads a single message
-//! as well, which the journal has many of. This module turns those spans into text, including the text of results.
+//! as well, which the journal has many of. This module turns those spans into text, including the text of
+//! results.
 //!
 //! Must not know: the use of a transcript, stores, policies.
 
@@ -97,7 +98,8 @@ impl<'a> Transcript<'a> {
         all
     }
 
-    /// The names of all offered tools, whether next to the turns or in a turn. Tools in a namespace are listed singly.
+    /// The names of all offered tools, whether next to the turns or in a turn. Tools in a namespace are
+    /// listed singly.
     pub fn tool_names(&self) -> Vec<JsonText<'a>> {
         let mut tools = self.surroundings().tools;
         for turn in self.turns().filter(|turn| turn.role == Role::Tools) {
@@ -137,7 +139,8 @@ impl<'a> Transcript<'a> {
     /// A reader of the speakers in all turns, beginning with the first.
     pub fn said_by<'s>(&self, settings: SpeakerSettings<'s>) -> SaidReader<'s, 'a> {
         let words = speakers::INTERJECTION.trim_end().as_bytes();
-        // Pairing calls with results walks all parts, so it is only done if the body has an interjection at all.
+        // Pairing calls with results walks all parts, so it is only done if the body has an interjection at
+        // all.
         let is_interjected = memmem::find(&self.view.body, words).is_some();
         SaidReader::new(settings, is_interjected.then(|| self.answered_calls()))
     }
@@ -146,6 +149,7 @@ impl<'a> Transcript<'a> {
     pub fn said_in(&self, at: usize, settings: &SpeakerSettings<'_>) -> Vec<SaidPart<'a>> {
         let mut speakers = Speakers::default();
         let before = at.checked_sub(1).and_then(|before| self.turn(before));
+        // A turn of the model in between means that no expansion follows.
         if let Some(before) = before.filter(|turn| matches!(turn.role, Role::User | Role::Tool)) {
             said(&mut speakers, settings, &before);
         }
@@ -168,7 +172,8 @@ const MAX_NAMED: usize = 20;
 impl Transcript<'_> {
     /// The names of tools that results refer to and that are still in the request, newest last.
     pub fn loaded_tools(&self) -> Vec<String> {
-        // Claude Code's ToolSearch answers with references; without them the deferred tools are no longer loaded.
+        // Claude Code's ToolSearch answers with references; without them the deferred tools are no longer
+        // loaded.
         let kind = memmem::Finder::new(b"\"tool_reference\"");
         let mut found = Vec::new();
         for turn in self.turns().rev().filter(|turn| kind.find(turn.raw()).is_some()) {

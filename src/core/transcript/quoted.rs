@@ -8,8 +8,8 @@ use crate::wire::Role;
 
 /// Maximum bytes of sentences that are compiled to a table of all transitions.
 ///
-/// The table searches fastest, but takes some hundred bytes per byte of a sentence, and a pasted line may be as long
-/// as a request.
+/// The table searches fastest, but takes some hundred bytes per byte of a sentence, and a pasted line may be
+/// as long as a request.
 const MAX_TABLE_BYTES: usize = 16 << 10;
 
 impl Transcript<'_> {

@@ -55,7 +55,8 @@ const UNREAD: &[&[u8]] = &[
     b"format",
 ];
 
-/// Appends the strings of the value at `span`, in order, each once. A truncated value yields those before the break.
+/// Appends the strings of the value at `span`, in order, each once. A truncated value yields those before the
+/// break.
 pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<JsonText<'a>>) {
     let mut reader = TextReader {
         body,
@@ -65,7 +66,8 @@ pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<JsonText<'a>
     let _ = reader.value(span.start, 0);
 }
 
-/// The strings of a message, or of any other part of a request, in order; `None` if the JSON is invalid at any depth.
+/// The strings of a message, or of any other part of a request, in order; `None` if the JSON is invalid at
+/// any depth.
 pub fn texts(json: &[u8]) -> Option<Vec<JsonText<'_>>> {
     let mut all = Vec::new();
     let mut reader = TextReader {

@@ -61,12 +61,14 @@ impl<'a> CallsById<'a> {
             None => self.without_id.entry(name),
         };
         by_id.or_default().push_back(at);
+        // Entered by name as well, because results may lack the id of their call (Gemini, Ollama).
         self.by_name.entry(name).or_default().push_back(at);
     }
 
     /// The call that a result answers: the call with the same id, or the first pending call of the tool.
     ///
-    /// Servers that number their ids may repeat them; then the first pending call with that id is the answered one.
+    /// Servers that number their ids may repeat them; then the first pending call with that id is the
+    /// answered one.
     fn answered(&mut self, result: &ToolResult<'a>, waits: impl Fn(usize) -> bool) -> Option<usize> {
         let name = result.name.map_or(&b""[..], |name| name.raw());
         let first = |calls: &mut HashMap<&'a [u8], VecDeque<usize>>, key: &[u8]| {

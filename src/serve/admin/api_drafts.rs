@@ -33,6 +33,7 @@ struct Fields(Map<String, Value>);
 impl Fields {
     /// Takes a value of this type. `null` counts as missing.
     fn value<T: DeserializeOwned>(&mut self, field: &str, otherwise: &str) -> Result<Option<T>, ApiError> {
+        // Taken out, so that `no_more` finds the unknown fields among the rest.
         let value = self.0.remove(field).unwrap_or_default();
         serde_json::from_value(value).or_else(|_| bad(field, otherwise))
     }

@@ -68,7 +68,8 @@ pub(super) fn one_host(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Whether a browser opens the inspector itself, by a link on a page of any site. That page learns nothing from it.
+/// Whether a browser opens the inspector itself, by a link on a page of any site. That page learns nothing
+/// from it.
 fn opens_the_page<B>(request: &Request<B>) -> bool {
     let is = |name: &str, value: &str| request.headers().get(name).is_some_and(|given| given == value);
     request.method() == Method::GET
@@ -94,7 +95,8 @@ fn from_own_page(headers: &HeaderMap) -> bool {
     matches!((named, host), (Some(named), Some(host)) if named.eq_ignore_ascii_case(host))
 }
 
-/// Extracts the token: a bearer token, or the password of HTTP basic authentication, which browsers can ask for.
+/// Extracts the token: a bearer token, or the password of HTTP basic authentication, which browsers can ask
+/// for.
 fn presented(value: &str) -> Option<String> {
     let (scheme, rest) = value.split_once(' ')?;
     if scheme.eq_ignore_ascii_case("bearer") {

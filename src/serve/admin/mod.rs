@@ -1,7 +1,7 @@
 //! The admin listener: health checks, metrics, the inspector page and its JSON API.
 //!
-//! The listener reads the metrics, a readiness check, the journal and the store, and it requests and cancels drafts.
-//! Everything it shows was written by models and agents, so it is treated as text, never as markup.
+//! The listener reads the metrics, a readiness check, the journal and the store, and it requests and cancels
+//! drafts. Everything it shows was written by models and agents, so it is treated as text, never as markup.
 
 mod api;
 mod api_drafts;

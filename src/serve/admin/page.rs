@@ -76,7 +76,8 @@ static PAGE: LazyLock<String> = LazyLock::new(|| INDEX.replace("{hash}", &HASH))
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                                  img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Security headers of every response: no framing, sniffing or foreign content, and only baton's files as scripts.
+/// Security headers of every response: no framing, sniffing or foreign content, and only baton's files as
+/// scripts.
 pub(super) const SAFETY: [(HeaderName, &str); 5] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -1,6 +1,7 @@
 //! TLS to the admin listener of a proxy on this machine.
 //!
-//! Its certificate names the host that users open, not the loopback address, so the certificate itself is compared.
+//! The certificate names the host that users open, not the loopback address, so it is compared as a
+//! whole.
 
 use std::io;
 use std::net::{IpAddr, TcpStream};

@@ -101,7 +101,8 @@ impl Report {
             .any(|check| check.name == name && check.state == State::Ok)
     }
 
-    /// Reason for not being ready or being degraded: `stopping`, or the first required dependency that fails, and the error.
+    /// Reason for not being ready or being degraded: `stopping`, or the first required dependency that fails,
+    /// and the error.
     pub fn failure(&self) -> Option<(&'static str, &str)> {
         if self.stopping {
             return Some(("stopping", "a stop signal was received"));

@@ -108,7 +108,8 @@ async fn wanted(state: &AdminState, body: Incoming) -> Result<Bytes, ApiError> {
     Ok(body.map_err(|_| ApiError::TOO_LARGE)?.to_bytes())
 }
 
-/// Whether a scraper prefers OpenMetrics to the text format, by the weights in `Accept` (RFC 9110, section 12.5.1).
+/// Whether a scraper prefers OpenMetrics to the text format, by the weights in `Accept` (RFC 9110, section
+/// 12.5.1).
 ///
 /// OpenMetrics wins a tie, because a scraper that lists it can read it.
 fn asks_for_open_metrics(accept: &[&str]) -> bool {

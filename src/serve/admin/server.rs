@@ -48,8 +48,8 @@ impl Access {
         }
     }
 
-    /// Logs the access. Health checks and scrapes come every few seconds, and without a token only users of this
-    /// machine come.
+    /// Logs the access. Health checks and scrapes come every few seconds, and without a token only users of
+    /// this machine come.
     fn log(&self, status: StatusCode, has_token: bool) {
         let Self { method, path, sender } = self;
         let status = status.as_u16();

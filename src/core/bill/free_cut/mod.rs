@@ -40,8 +40,8 @@ pub struct CutLedger {
     calls: u32,
     /// Whether a cache served any of them; `false` for a provider without a cache.
     cached: bool,
-    /// How often the cache was lost while the branch continued: by the provider's diagnosis, or in pauses that outlived
-    /// it.
+    /// How often the cache was lost while the branch continued: by the provider's diagnosis, or in pauses
+    /// that outlived it.
     losses: u32,
     /// Tokens that calls added, and the number of calls measured.
     grown: u64,
@@ -122,6 +122,7 @@ impl CutLedger {
         bytes: u64,
     ) {
         let input = counts.whole_input();
+        // Without usage the response shows nothing about the provider's cache.
         if input == 0 {
             return;
         }
@@ -164,10 +165,11 @@ impl CutLedger {
 
     /// Records that a handoff fired: the history starts again with the next response.
     pub fn handed_over(&mut self) {
+        // The cut history has a cache of its own, and the next response is the first to count it.
         self.last = None;
     }
 
-    /// The cut that is free and pays off before the next request, if any. `how` is the cost of the handoff's draft.
+    /// The cut that is free and pays off before the next request, if any. `how` is the cost of the draft.
     pub fn moment(&self, next: &RequestCosts, how: DraftCost) -> Option<FreeCut> {
         let last = self.last.as_ref()?;
         let reason = self.reason(last, next)?;

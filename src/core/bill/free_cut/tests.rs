@@ -98,8 +98,9 @@ fn a_cold_cache_is_a_moment_and_a_warm_one_is_none() {
         cut.reason.text(),
         "the cache had gone cold: 6 minutes without a request"
     );
-    // Without: the history of 149,000 is written, at $5. With: 22,500 of prompt and prefix, and four calls that read
-    // 20,000 again: $0.1125 + 20,000 at $5 + (22,500 + 27,500 + 32,500 + 37,500) at $0.20 + 600 at $20 = $0.2485.
+    // Without: the history of 149,000 is written, at $5. With: 22,500 of prompt and prefix, and four calls
+    // that read 20,000 again: $0.1125 + 20,000 at $5 + (22,500 + 27,500 + 32,500 + 37,500) at $0.20 + 600 at
+    // $20 = $0.2485.
     assert_eq!(cut.tokens, 149_000);
     assert!((cut.least - (0.745 - 0.2485)).abs() < 0.002, "{cut:?}");
     assert!(cut.saved > cut.least);

@@ -54,8 +54,8 @@ impl CutComparison {
         }
     }
 
-    /// Assumes that without a cut the agent compacts before the first call, and then reads as much again as after a
-    /// cut.
+    /// Assumes that without a cut the agent compacts before the first call, and then reads as much again as
+    /// after a cut.
     pub(super) fn compacting(self, last: &CachedHistory, rates: &Rates) -> Self {
         let summary = TokenCounts {
             cache_read: last.tokens,
@@ -65,6 +65,8 @@ impl CutComparison {
         let written = |prompt| input(rates, last.fixed, prompt).cost(rates).total();
         let dearer = summary.cost(rates).total() + written(SUMMARY) - written(PROMPT);
         Self {
+            // Both histories then have the same length, so only this difference remains, however many calls
+            // follow.
             compaction: Some(dearer),
             ..self
         }

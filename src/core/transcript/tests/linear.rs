@@ -54,7 +54,8 @@ fn costs(name: &str, sizes: &[usize], mut cost: impl FnMut(usize) -> (u64, usize
     assert!(per_byte.iter().all(|cost| *cost <= most), "{name}: {per_byte:?}");
 }
 
-/// Checks that the cost of a request is proportional to its length. `turns` makes messages of about that many bytes.
+/// Checks that the cost of a request is proportional to its length. `turns` makes messages of about that many
+/// bytes.
 fn request(sizes: &[usize], turns: impl Fn(usize) -> String) {
     costs("a request", sizes, |size| {
         let turns = turns(size);

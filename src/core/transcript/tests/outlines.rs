@@ -126,7 +126,8 @@ fn check(wire: &str, request: &Path, expected: &Path) {
     );
 }
 
-/// Checks all files of a wire: the recorded ones, the one with every kind of part, and the golden ones of the rewrite.
+/// Checks all files of a wire: the recorded ones, the one with every kind of part, and the golden ones of the
+/// rewrite.
 fn check_all(wire: &str) {
     let mut count = 0;
     let directory = golden("transcripts");

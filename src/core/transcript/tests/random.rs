@@ -1,4 +1,5 @@
-//! Input that is not a transcript: arbitrary JSON made of the members that readers look for, and arbitrary bytes.
+//! Input that is not a transcript: arbitrary JSON made of the members that readers look for, and arbitrary
+//! bytes.
 //!
 //! Nothing panics, and no span leaves the body.
 
