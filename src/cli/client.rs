@@ -45,8 +45,8 @@ The key is printed once and stored nowhere.
 
 Examples:
   baton client add ada
-  baton client add ada --url https://baton.example.com
-  baton client add ada --json | jq -r .key")]
+  baton client add grace --url https://baton.example.com
+  baton client add alan --json | jq -r .key")]
 struct AddArgs {
     /// Name that the client's handoffs are stored under (letters, digits, `-`, `_`, `.`)
     name: String,

@@ -72,6 +72,7 @@ struct Team {
     store: RedisServer,
     balancer: Option<Child>,
     url: String,
+    tls_port: u16,
     dir: tempfile::TempDir,
 }
 
@@ -94,7 +95,8 @@ impl Team {
         let dir = temp();
         let ports = [[free_port(), free_port()], [free_port(), free_port()]];
         let port = free_port();
-        let config = own_config(kind, dir.path(), port, ports);
+        let tls_port = free_port();
+        let config = own_config(kind, dir.path(), [port, tls_port], ports);
         let mut team = Self {
             provider,
             script,
@@ -103,6 +105,7 @@ impl Team {
             store,
             balancer: None,
             url: format!("http://127.0.0.1:{port}"),
+            tls_port,
             dir,
         };
         for which in [0, 1] {
@@ -188,7 +191,13 @@ impl Team {
 }
 
 /// The example with the addresses of this test.
-fn own_config(kind: &Kind, dir: &Path, port: u16, ports: [[u16; 2]; 2]) -> PathBuf {
+fn own_config(kind: &Kind, dir: &Path, [port, tls_port]: [u16; 2], ports: [[u16; 2]; 2]) -> PathBuf {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let both = [chain.as_str(), key.as_str()].concat();
+    for (name, text) in [("cert.pem", &chain), ("key.pem", &key), ("both.pem", &both)] {
+        std::fs::write(dir.join(name), text).unwrap();
+    }
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("examples/compose")
         .join(kind.file);
@@ -203,8 +212,16 @@ fn own_config(kind: &Kind, dir: &Path, port: u16, ports: [[u16; 2]; 2]) -> PathB
     }
     let dir_text = dir.display();
     let text = text
-        .replace("listen 8080;", &format!("listen 127.0.0.1:{port};"))
-        .replace("bind :8080", &format!("bind 127.0.0.1:{port}"))
+        // Plain HTTP as well, on which the tests speak.
+        .replace(
+            "listen 8443 ssl;",
+            &format!("listen 127.0.0.1:{port};\n    listen 127.0.0.1:{} ssl;", tls_port),
+        )
+        .replace(
+            "bind :8443",
+            &format!("bind 127.0.0.1:{port}\n  bind 127.0.0.1:{tls_port}"),
+        )
+        .replace("tls/", &format!("{dir_text}/"))
         .replace(
             "http {\n",
             &format!(
@@ -396,8 +413,20 @@ async fn the_store_is_lost(team: &mut Team) {
     team.store.start_again();
 }
 
+/// Requests over TLS reach a replica.
+async fn it_speaks_tls(team: &Team) {
+    let certificate = team.dir.path().join("cert.pem");
+    let address = format!("127.0.0.1:{}", team.tls_port);
+    let answer = crate::team_secrets::get_over_tls(&address, &certificate, "/", "none").await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.contains("baton, a proxy"),
+        "{answer}"
+    );
+}
+
 async fn behind(kind: &Kind) {
     let mut team = Team::start(kind).await;
+    it_speaks_tls(&team).await;
     a_session_stays_on_one_replica(&team).await;
     a_stream_flows(&team).await;
     a_replica_is_replaced(&mut team).await;

@@ -76,10 +76,14 @@ fn compose() -> Value {
     panic!("an empty file");
 }
 
-/// Environment of a service, with the two variables of the file filled in.
+/// Environment of a service, with the variables of the file filled in.
 fn environment(service: &Value) -> Vec<(String, String)> {
     let entries = service["environment"].as_object().unwrap().iter();
-    let filled = |value: &str| value.replace("${ADMIN_TOKEN}", TOKEN).replace("${SEAL_KEY}", KEY);
+    let filled = |value: &str| {
+        let value = value.replace("${ADMIN_TOKEN}", TOKEN).replace("${SEAL_KEY}", KEY);
+        // The other variables are keys, each with a value of its own.
+        value.replace("${", "0123456789-").replace('}', "")
+    };
     entries
         .map(|(name, value)| (name.clone(), filled(value.as_str().unwrap())))
         .collect()
@@ -149,7 +153,7 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
             .trim_end_matches('s');
         assert!(grace.parse::<u64>().unwrap() > config.server.drain.as_secs());
     }
-    // Two variables must be set, and the comment lists them.
+    // The variables that must be set are listed in the comment.
     let file = text("compose.yaml");
     let mut asked: Vec<&str> = file
         .split("${")
@@ -157,19 +161,32 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
         .map(|rest| rest.split('}').next().unwrap())
         .collect();
     asked.dedup();
-    assert_eq!(asked, ["ADMIN_TOKEN", "SEAL_KEY"]);
-    assert!(
-        asked
-            .iter()
-            .all(|name| file.lines().next().unwrap().contains(name))
+    assert_eq!(
+        asked,
+        [
+            "ANTHROPIC_API_KEY",
+            "ADA_KEY",
+            "GRACE_KEY",
+            "ADMIN_TOKEN",
+            "SEAL_KEY"
+        ]
     );
+    let comment = file.split("\nservices:").next().unwrap();
+    assert!(asked.iter().all(|name| comment.contains(name)));
+    let clients = config(&services["baton-1"]).clients;
+    assert_eq!(clients.len(), 2);
 
     // The balancer's file, its port, and its targets.
     let balancer = &services["balancer"];
-    assert!(strings(&balancer["volumes"])[0].starts_with("./nginx.conf:/etc/nginx/nginx.conf"));
-    assert_eq!(strings(&balancer["ports"]), ["8080:8080"]);
+    let volumes = strings(&balancer["volumes"]);
+    assert!(volumes[0].starts_with("./nginx.conf:/etc/nginx/nginx.conf"));
+    assert!(volumes[1].starts_with("./tls:/etc/nginx/tls"));
+    assert_eq!(strings(&balancer["ports"]), ["8443:8443"]);
     assert_eq!(strings(&balancer["depends_on"]), replicas);
-    for (file, listens) in [("nginx.conf", "listen 8080;"), ("haproxy.cfg", "bind :8080")] {
+    for (file, listens) in [
+        ("nginx.conf", "listen 8443 ssl;"),
+        ("haproxy.cfg", "bind :8443 ssl"),
+    ] {
         let balancer = text(file);
         assert!(balancer.contains(listens));
         for name in replicas {

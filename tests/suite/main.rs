@@ -83,6 +83,7 @@ mod speakers;
 mod summaries;
 mod team;
 mod team_secrets;
+mod team_walk;
 mod token_counts;
 mod tools;
 mod traces;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_strict::{Options, Queue, Reply, Strict};
-use rustls_pki_types::ServerName;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -169,16 +170,18 @@ async fn a_secret_file_is_followed_and_outlives_its_file() {
 }
 
 /// Sends a GET request over TLS to a listener with this certificate, and returns the response's head.
-async fn get(address: &str, certificate: &[u8], path: &str, token: &str) -> String {
+pub async fn get_over_tls(address: &str, certificate: &Path, path: &str, token: &str) -> String {
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(certificate.to_vec().into()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_file(certificate).unwrap())
+        .unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = TcpStream::connect(address.strip_prefix("https://").unwrap())
+    let stream = TcpStream::connect(address.trim_start_matches("https://"))
         .await
         .unwrap();
     let name = ServerName::try_from("localhost").unwrap();
@@ -201,9 +204,8 @@ async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         fs::write(&key, made.signing_key.serialize_pem()).unwrap();
         fs::write(&chain, made.cert.pem()).unwrap();
-        made.cert.der().to_vec()
     };
-    let first = certify();
+    certify();
     let admin = format!(
         "admin.token = 'token-of-operators'\nadmin.read_token = 'token-of-a-reader'\nadmin.metrics_token = 'token-of-a-scraper'\n\
          admin.tls_cert = '{}'\nadmin.tls_key = '{}'\n",
@@ -216,7 +218,7 @@ async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
     let ready = baton(dir.path(), &["doctor", "--ready"]);
     assert_eq!(said(&ready), "ready\n");
     let code = async |path: &str, token: &str| {
-        let answer = get(&program.admin, &first, path, token).await;
+        let answer = get_over_tls(&program.admin, &chain, path, token).await;
         answer.split(' ').nth(1).unwrap_or_default().to_owned()
     };
     for (path, token, expected) in [
@@ -229,14 +231,14 @@ async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
     ] {
         assert_eq!(code(path, token).await, expected, "{path} {token}");
     }
-    let renewed = certify();
+    certify();
     for _ in 0..50 {
         if baton(dir.path(), &["doctor", "--ready"]).status.success() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let answer = get(&program.admin, &renewed, "/metrics", "token-of-a-scraper").await;
+    let answer = get_over_tls(&program.admin, &chain, "/metrics", "token-of-a-scraper").await;
     assert!(answer.contains(" 200 "), "{answer}");
     // Another program on that port is not asked anything.
     fs::write(
