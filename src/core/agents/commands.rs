@@ -3,6 +3,8 @@
 
 mod working_dirs;
 
+use std::borrow::Cow;
+
 pub use self::working_dirs::joined;
 use self::working_dirs::{WorkingDirs, unparenthesised};
 use super::command_table;
@@ -32,8 +34,27 @@ pub struct ShellCommand<'a> {
     /// Whether the line prints only the output of this command, because the others prepare, filter or are
     /// quiet.
     pub is_alone: bool,
-    /// Whether the line ends with a `tail` of this command's output.
-    pub is_tailed: bool,
+    /// Whether the closing lines of the output are those of this command.
+    ///
+    /// The commands before it format, or have another purpose.
+    pub closes: bool,
+    /// The purpose of a later command of the line that only runs if this one succeeded.
+    pub leads_to: Option<CommandPurpose>,
+    /// The part of its output that the line shows.
+    pub shown: ShownOutput,
+}
+
+/// The part of an output that the filters after it show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownOutput {
+    /// All of it, with the exit code of the command.
+    All,
+    /// The end of it, or its lines of success and failure.
+    Closing,
+    /// All of it, if fewer than so many lines are shown.
+    First(usize),
+    /// Other lines.
+    Other,
 }
 
 /// Operator between a command and the next one.
@@ -89,14 +110,73 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             directory,
             in_front: at > 0,
             rewrites: purpose.verifies() && !is_own && !step_looks(plain[at]),
-            is_tailed: steps.len() == at + 2
-                && steps[at].1 == CommandJoint::Pipe
-                && name_of_program(plain[at + 1]) == "tail",
+            shown: shown(&steps[at..], &plain[at + 1..]),
             is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
+            closes: !hides
+                && (0..steps.len()).all(|i| {
+                    let is_other = || purpose_of(plain[i]).is_some_and(|of| of != purpose && of.verifies());
+                    let leads =
+                        i < at && steps[i].1 == CommandJoint::And && (formats(plain[i]) || is_other());
+                    i == at || leads || adds_nothing(&steps, i, plain[i])
+                }),
+            leads_to: leads_to(&steps[at..], &plain[at..], purpose)
+                .filter(|_| !hides && (0..at).all(|i| prepares(plain[i]) && steps[i].1 == CommandJoint::And)),
             changes_after: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
     }
     found
+}
+
+fn purpose_of(plain: &str) -> Option<CommandPurpose> {
+    purpose(plain).map(|purpose| purpose.of)
+}
+
+/// Whether a command only formats files. It prints no closing line of success.
+fn formats(plain: &str) -> bool {
+    plain
+        .split_whitespace()
+        .take(3)
+        .any(|word| matches!(word, "fmt" | "format" | "gofmt"))
+}
+
+/// The purpose of the last of the commands that `&&` joins to the first one, if its closing lines are not the first one's.
+fn leads_to(
+    steps: &[(&str, CommandJoint)],
+    plain: &[&str],
+    purpose: CommandPurpose,
+) -> Option<CommandPurpose> {
+    let and = steps
+        .iter()
+        .take_while(|(_, joint)| *joint == CommandJoint::And)
+        .count();
+    let last = purpose_of(plain.get(and).filter(|_| and > 0)?)?;
+    let between = plain[1..and].iter().any(|step| purpose_of(step) == Some(last));
+    let is_own = last == purpose && !formats(plain[0]);
+    (!between && !is_own && last.verifies()).then_some(last)
+}
+
+/// How much the filters after a command show of its output. `steps` begins with the command.
+fn shown(steps: &[(&str, CommandJoint)], filters: &[&str]) -> ShownOutput {
+    let mut shown = ShownOutput::All;
+    for ((_, joint), filter) in steps.iter().zip(filters) {
+        let mut words = filter.split_whitespace();
+        shown = match (joint, words.next().unwrap_or_default(), shown) {
+            (CommandJoint::Pipe, _, ShownOutput::Other) => return shown,
+            (CommandJoint::Pipe, "tail", ShownOutput::All | ShownOutput::Closing) => ShownOutput::Closing,
+            (CommandJoint::Pipe, "grep" | "egrep" | "rg", ShownOutput::All | ShownOutput::Closing)
+                if !filter.contains(" -v") && ["FAIL", "fail"].iter().any(|word| filter.contains(word)) =>
+            {
+                ShownOutput::Closing
+            }
+            (CommandJoint::Pipe, "head", ShownOutput::All | ShownOutput::Closing) => {
+                let lines = words.find_map(|word| word.trim_start_matches(['-', 'n']).parse().ok());
+                ShownOutput::First(lines.unwrap_or(10))
+            }
+            (CommandJoint::Pipe, ..) => ShownOutput::Other,
+            _ => return shown,
+        };
+    }
+    shown
 }
 
 /// Whether a command of a line prints only what another command of the line piped to it.
@@ -187,6 +267,35 @@ pub fn name_of(command: &str) -> String {
 pub fn may_hide(line: &str) -> bool {
     WORDS.hiding.iter().any(|mark| line.contains(mark))
         || hidden_words(line).any(|word| WORDS.hides.contains(&word))
+}
+
+/// A line with each quoted here-document that `cat` reads into a word (`git commit -m "$(cat <<'EOF' …`) as its first
+/// line.
+///
+/// Such a text is data, and names commands that are not run.
+pub fn without_texts(line: &str) -> Cow<'_, str> {
+    const OPENS: &str = "$(cat <<'";
+    let (mut out, mut rest) = (String::new(), line);
+    while let Some((before, after)) = rest.split_once(OPENS) {
+        let parts = after.split_once("'\n").and_then(|(name, text)| {
+            let (text, end) = text.split_once(&format!("\n{name}\n"))?;
+            Some((text, end.trim_start().strip_prefix(')')?))
+        });
+        let Some((text, end)) = parts else { break };
+        let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+        out.push_str(before);
+        out.extend(
+            first
+                .unwrap_or_default()
+                .chars()
+                .filter(|c| !"\"'`$\\".contains(*c)),
+        );
+        rest = end;
+    }
+    match out.is_empty() {
+        true => Cow::Borrowed(line),
+        false => Cow::Owned(out + rest),
+    }
 }
 
 /// Splits a line into words, including those inside quotes.
@@ -315,6 +424,15 @@ fn table_purpose(command: &str) -> Option<CommandPurpose> {
         words.remove(1);
     }
     command_table::purpose(&words)
+}
+
+/// Whether a compiler prints nothing if it finds no error.
+pub fn is_silent_if_good(command: &str) -> bool {
+    let mut words = bare(command).split_whitespace();
+    matches!(
+        (words.next(), words.next()),
+        (Some("go"), Some("build" | "vet")) | (Some("tsc"), _)
+    )
 }
 
 /// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished

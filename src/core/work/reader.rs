@@ -244,7 +244,7 @@ impl MessageReader<'_> {
             file.path = one_line(&self.clean(&file.path), ABOUT);
         }
         let about = match (&command, paths.first()) {
-            (Some(command), _) => self.clean(&bounded(command, RESULT)),
+            (Some(command), _) => self.clean(&bounded(&commands::without_texts(command), RESULT)),
             (None, Some((path, _))) => path.clone(),
             (None, None) => match tools::query(&arguments) {
                 Some(query) => self.clean(&bounded(query, TEXT)),

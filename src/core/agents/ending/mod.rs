@@ -8,9 +8,11 @@
 mod exit_lines;
 mod report;
 
+use std::borrow::Cow;
+
 use self::exit_lines::ExitLine;
 pub(in crate::agents) use self::exit_lines::number_prefix;
-use super::commands::{self, ShellCommand};
+use super::commands::{self, ShellCommand, ShownOutput};
 
 pub use self::report::ReportedResult;
 
@@ -42,6 +44,8 @@ pub struct LineEnd {
     pub report: ReportedResult,
     /// Whether the line still runs in the background.
     pub is_running: bool,
+    /// Number of lines of the result.
+    pub lines: usize,
 }
 
 /// How one command of a line ended.
@@ -82,6 +86,10 @@ type CodeAndFailure = (Option<i32>, Option<bool>);
 impl Evidence<'_> {
     /// Decides how the line ended.
     pub fn decide(&self) -> LineEnd {
+        if let Some(Cow::Owned(short)) = self.command.map(commands::without_texts) {
+            let command = Some(short.as_str());
+            return Evidence { command, ..*self }.decide();
+        }
         let runs = self.command.map(commands::runs).unwrap_or_default();
         // A line that prints stored text repeats the output of other commands.
         let own_text = !self.command.is_some_and(commands::prints_stored_text);
@@ -113,6 +121,7 @@ impl Evidence<'_> {
                 || self.flag == Some(true),
             report,
             is_running: code.is_none() && is_still_running(self.text),
+            lines: self.text.lines().count(),
         }
     }
 
@@ -188,6 +197,13 @@ impl ShellCommand<'_> {
             ReportedResult::Passed(purpose) if self.may_pass(line) && purpose == self.purpose => {
                 RunEnd::Passed
             }
+            // The command after it has run, and so this one went well.
+            ReportedResult::Passed(purpose)
+                if self.leads_to == Some(purpose) && line.code.unwrap_or(0) == 0 =>
+            {
+                RunEnd::Passed
+            }
+            ReportedResult::Silent if self.is_silent(line) => RunEnd::Passed,
             _ if line.is_running => RunEnd::Running,
             // A call that timed out or was stopped has a flag, and no code.
             _ if line.failed == Some(true) && line.code.is_none() && self.bad_if_not => RunEnd::Failed(None),
@@ -200,11 +216,21 @@ impl ShellCommand<'_> {
     /// Nothing else may contradict it, and nothing may be cut off. `tail` shows the end of the output, and
     /// its own exit code proves nothing.
     fn may_pass(&self, line: &LineEnd) -> bool {
-        let ends = match self.is_tailed {
-            true => matches!(line.code, None | Some(0)),
-            false => self.good_if_zero && line.code.is_none(),
+        let is_piped = matches!(line.code, None | Some(0));
+        let ends = match self.shown {
+            ShownOutput::All => self.good_if_zero && line.code.is_none(),
+            ShownOutput::Closing => is_piped,
+            ShownOutput::First(most) => is_piped && line.lines < most,
+            ShownOutput::Other => false,
         };
-        self.is_alone && ends && !line.reads_failed
+        self.closes && ends && !line.reads_failed
+    }
+
+    /// Whether a compiler that prints all of its errors printed nothing.
+    fn is_silent(&self, line: &LineEnd) -> bool {
+        let is_whole = !matches!(self.shown, ShownOutput::All | ShownOutput::Other);
+        let is_quiet = commands::is_silent_if_good(self.text) && self.text.contains("2>&1");
+        is_whole && is_quiet && self.is_alone && line.lines == 0 && line.code == Some(0)
     }
 }
 
@@ -224,12 +250,12 @@ const JUDGED: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test
 ///
 /// Their output shows whether they succeeded. For other git commands, exit code 1 is a result and not a
 /// failure.
-const GIT_CHANGES: [GitChange; 9] = {
+const GIT_CHANGES: [GitChange; 12] = {
     const fn says(name: &'static str, says: &'static [&'static str]) -> GitChange {
         GitChange { name, says }
     }
     [
-        says("commit", &[" changed, ", " changed\n", "create mode "]),
+        says("commit", &[" changed, ", " changed\n", "create mode ", "] "]),
         says("push", &[" -> ", "Everything up-to-date"]),
         says("pull", &["Already up to date", "Fast-forward", " changed"]),
         says("merge", &["Already up to date", "Fast-forward", " changed"]),
@@ -237,8 +263,11 @@ const GIT_CHANGES: [GitChange; 9] = {
         says("switch", &["Switched to ", "Already on "]),
         says("stash", &["Saved working directory", "Dropped "]),
         says("rebase", &["Successfully rebased", "is up to date"]),
-        // Prints nothing on success, and exits with 128 on failure.
+        // Print nothing on success, or nothing that is known, and exit with 128 on failure.
         says("add", &[]),
+        says("fetch", &[]),
+        says("reset", &[]),
+        says("cherry-pick", &[]),
     ]
 };
 
@@ -257,6 +286,7 @@ pub fn is_still_running(text: &str) -> bool {
 ///
 /// The absence of a flag then proves nothing. `text` is the output of the line.
 pub fn is_judged(line: &str, text: &str) -> bool {
+    let line = &*commands::without_texts(line);
     if commands::may_hide(line) {
         return commands::hidden_words(line).any(|word| JUDGED.contains(&word) || word == "git");
     }

@@ -314,3 +314,97 @@ fn behind_a_tail_the_closing_lines_decide() {
         RunEnd::Unknown
     );
 }
+
+#[test]
+fn closing_lines_decide_behind_filters_and_behind_what_ran_before() {
+    use RunEnd::{Failed, Passed, Unknown};
+    let ok = "ok  \texample.org/a\t0.3s\nok  \texample.org/b\t(cached)";
+    let bad = "ok  \texample.org/a\t0.3s\nFAIL\texample.org/b\t0.1s\nFAIL";
+    for (command, text, expected) in [
+        ("go test ./... 2>&1 | tail -5", ok, Passed),
+        ("go test ./... 2>&1 | tail -5", bad, Failed(None)),
+        ("go test ./... 2>&1 | grep -E '(ok|FAIL)' | head -20", ok, Passed),
+        ("go test ./... 2>&1 | grep -E '(ok|FAIL)'", bad, Failed(None)),
+        ("go test ./... 2>&1 | grep ok", ok, Unknown),
+        ("go test ./... 2>&1 | grep -v FAIL", ok, Unknown),
+        ("go test ./... 2>&1 | head -20", ok, Passed),
+        ("go test ./... 2>&1 | head -2", ok, Unknown),
+        ("go build ./... 2>&1 | head -20", "", Passed),
+        ("go build ./... | head -20", "", Unknown),
+        ("go build ./... 2>&1 | grep main", "", Unknown),
+        (
+            "go build ./... 2>&1 | head -20",
+            "a.go:3:2: undefined: x",
+            Failed(None),
+        ),
+        (
+            "mise run fmt && mise run lint 2>&1 | tail -20",
+            "[lint] $ golangci-lint run ./...\n0 issues.\n[fmt] $ gofmt -w .",
+            Passed,
+        ),
+        (
+            "mise run fmt && mise run lint 2>&1 | tail -20",
+            "a.go:3:2: unused (unused)\n1 issues:\n* unused: 1",
+            Unknown,
+        ),
+        (
+            "mise run lint && mise run test 2>&1 | tail -20",
+            &format!("0 issues.\n{ok}"),
+            Passed,
+        ),
+        (
+            "mise run lint && mise run test 2>&1 | tail -20",
+            "a.go:3:2: unused (unused)\n1 issues:\n* unused: 1",
+            Unknown,
+        ),
+    ] {
+        assert_eq!(end(&silent(command, text)), expected, "{command}: {text}");
+    }
+    // The last command of each line.
+    let last = |command: &str, text: &str| {
+        let evidence = silent(command, text);
+        let line = evidence.decide();
+        commands::runs(command).last().unwrap().end(&line)
+    };
+    for (text, expected) in [
+        (format!("0 issues.\n{ok}"), Passed),
+        (format!("0 issues.\n{bad}"), Unknown),
+    ] {
+        assert_eq!(
+            last("mise run lint && mise run test 2>&1 | tail -20", &text),
+            expected,
+            "{text}"
+        );
+    }
+    assert_eq!(
+        last("mise run fmt && mise run lint 2>&1 | tail -9", "0 issues."),
+        Passed
+    );
+}
+
+#[test]
+fn a_commit_with_its_message_in_a_here_document_is_read_like_any_other() {
+    let line = "git add a.rs && git commit -m \"$(cat <<'EOF'\nMend the reader\n\nIf the tests of `find` grep for \"x\", run sh.\nEOF\n)\" && git push";
+    assert_eq!(
+        commands::without_texts(line),
+        "git add a.rs && git commit -m \"Mend the reader\" && git push"
+    );
+    let text = "[main 1f2e3d4] Mend the reader\n 1 file changed, 2 insertions(+)\nTo example.org:a.git\n   1a2b3c4..1f2e3d4  main -> main";
+    for (line, text) in [
+        (line, text),
+        ("git commit --no-edit", "[main 1f2e3d4] Merge branch 'a'"),
+        (
+            "git fetch origin && git reset --hard origin/main",
+            "HEAD is now at 1f2e3d4 Mend it",
+        ),
+    ] {
+        assert!(!is_judged(line, text), "{line}");
+        assert_eq!(silent(line, text).decide().code, Some(0), "{line}");
+    }
+    for unclosed in [
+        "git commit -m \"$(cat <<'EOF'\nMend it",
+        "cat <<EOF > a.sh\nrm b\nEOF",
+    ] {
+        assert_eq!(commands::without_texts(unclosed), unclosed);
+    }
+}
