@@ -52,7 +52,8 @@ pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>)
         return without_values(old, new, &words);
     }
     // Two long sentences that share a few words are about two things.
-    let is_near = words.lost + words.added <= 3 * words.shared.max(1);
+    let is_near =
+        new.corrects || old.exclusive && new.exclusive || words.lost + words.added <= 3 * words.shared.max(1);
     let is_other =
         || !is_near || !old.of.is_empty() && !new.of.is_empty() && old.of != new.of || old.is_other_kind(new);
     with_values(earlier, later, &words).filter(|_| !is_other())

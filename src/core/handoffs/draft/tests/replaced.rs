@@ -60,6 +60,8 @@ const ROWS: &[(&str, &str, &str, &str, Verdict)] = &[
     ("The limit of part 3 must stay at 3 bytes.", "The limit of part 4 must stay at 4 bytes.", "part 3", "part 4", Both),
     ("The limit_qx81 must stay at 30 days.", "The limit_rk27 must stay at 45 days.", "limit_qx81", "limit_rk27", Both),
     ("We decided to keep the order: key_8 first, then a58a752143c1.", "We decided to keep the order: key_16 first, then f98c8df597c4.", "key_8", "key_16", Both),
+    ("Branch topic/intake-60 is based on the old base and must stay unpushed.", "We rebased onto topic/ledger-56; next step is writing the script.", "topic/intake-60", "topic/ledger-56", Marked),
+    ("Now move on to the Intake Review.", "Add a rule to docs/intake-review.md so that a file is made each time we move into the review.", "Intake Review.", "docs/intake-review.md", Both),
     ("The test parse_bom is red on main.", "The test parse_crlf is red on main.", "parse_bom", "parse_crlf", Both),
     ("Use Redis for the cache.", "Also use Memcached for the cache.", "Redis", "Memcached", Both),
     ("The production database runs in region eu-west-1.", "The deadline is 2027-05-19.", "eu-west-1", "2027-05-19", Both),
