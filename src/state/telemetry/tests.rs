@@ -123,7 +123,7 @@ fn the_reference_has_every_field_of_the_log() {
     let page = include_str!("../../../docs/reference.md");
     let (_, section) = page.split_once("\n## Log fields\n").unwrap();
     let rows = section.split("\n## ").next().unwrap().lines();
-    let cells = rows.filter_map(|row| row.strip_prefix("| `")?.split(" | ").next());
+    let cells = rows.filter_map(|row| row.strip_prefix("* `")?.split(": ").next());
     let mut listed: Vec<_> = cells
         .flat_map(|cell| cell.split(", "))
         .map(|name| name.trim_matches('`'))
