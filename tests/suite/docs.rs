@@ -22,9 +22,11 @@ fn sources(directory: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The last segment of each path in backticks of a table's row: a test, or a module of tests.
+/// The last segment of each path in backticks of a table's row, or of a list's entry: a test, or a module of tests.
 fn named(page: &str) -> BTreeSet<String> {
-    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let rows = page
+        .lines()
+        .filter(|line| line.starts_with("| ") || line.starts_with("* "));
     let code = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
     let paths = code.filter(|text| text.contains("::") && !text.contains(' '));
     paths
