@@ -128,7 +128,7 @@ mod tests {
     fn the_documentation_has_every_reason_as_it_is() {
         let page = include_str!("../../../docs/troubleshooting.md");
         for reason in ToolOmission::ALL {
-            let row = format!("| `{}` | {} |\n", reason.name(), reason.about());
+            let row = format!("* `{}`: {}\n", reason.name(), reason.about());
             assert!(page.contains(&row), "{row}");
         }
     }
