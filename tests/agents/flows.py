@@ -6,8 +6,8 @@ import signal
 import sys
 import time
 
-from scenarios import FIRST, RULE, Scene, assert_cut, directive, first_prompt, go_on, hand_over, handed_over, hands_over, looks, over, since
-from stage import Late, check, texts, with_quotes
+from scenarios import FIRST, RULE, Scene, assert_cut, directive, first_prompt, go_on, hand_over, handed_over, hands_over, looks, over, since, with_tools
+from stage import Late, check, results, texts, with_quotes
 
 SHIFT_TAB = b"\x1b[Z"
 # Text of a finished task, larger than the windows below.
@@ -415,6 +415,42 @@ def delegated(agent, programs):
             check("handoff-resume" not in texts(row), "the report has the sentinel")
 
 
+def braked(agent, programs):
+    """The brake ends the turn of a model that repeats a failing call; `::go` lets it go on, and nothing is lost."""
+    again = {"text": "I look again.", "calls": [{"name": agent.tool, "arguments": fails(agent)}]}
+    # The program of Codex's tool might change files, so only its failures count.
+    count = 6 if agent.key == "codex" else 4
+    script = [again] * count + [says("It is done.")]
+    with Scene(agent, programs, script=script, config="[brake]\nno_progress = true\n") as stage:
+        if agent.steps:
+            output = stage.run(f"Work on {FIRST}.")
+        else:  # It resumes such a session wrongly, so it stays open.
+            screen = stage.screen()
+            stage.submit(f"Work on {FIRST}.")
+            stage.wait_for(lambda: "::go" in screen.text(), "the turn is not ended")
+            screen.settle()
+            output = screen.text()
+        check("stopped: " in output and "::go" in output, f"the turn was not ended: {output[-300:]}")
+        rows = with_tools(stage)
+        check(len(rows) == count, f"{len(rows)} requests before the end")
+        seen = len(stage.requests())
+        if agent.steps:
+            stage.run("::go", again=True)
+        else:
+            stage.submit("::go")
+            stage.wait_for(lambda: over(stage, seen), "it does not go on")
+        row = since(stage, seen)[0]
+        check(FIRST in texts(row) and results(row) == count, f"work is lost: {results(row)} results")
+        check("::go" not in texts(row) and "baton: " not in texts(row), "the stop is in the model's view")
+
+
+def fails(agent):
+    """Arguments of a call that fails each time."""
+    if agent.key == "codex":  # Its tool runs JavaScript.
+        return "text(await tools.exec_command({cmd: 'cat missing.txt'}))"
+    return json.loads(json.dumps(agent.arguments).replace("echo found", "cat missing.txt"))
+
+
 # Not reached: gemini-cli's `/restore`, which repeats a call without a request, and a session over midnight, because
 # Claude Code does not start under libfaketime.
 # A flow, and the agents that have it.
@@ -438,6 +474,7 @@ FLOWS = {
     "undone": (undone, "opencode", "goose"),
     "resumed": (resumed, "goose"),
     "quoted": (quoted, "opencode"),
+    "braked": (braked, "claude", "codex", "gemini", "opencode", "pi", "goose"),
 }
 
 

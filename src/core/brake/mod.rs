@@ -11,6 +11,7 @@
 //! Must not know: stores, clocks, prices, how a response is sent.
 
 mod decide;
+mod plain;
 mod policy;
 mod repeats;
 #[cfg(test)]

@@ -8,9 +8,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
+use super::plain::plain_result;
+use crate::agents::commands;
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::tools::{self, ToolKind};
-use crate::agents::{commands, wordings};
 use crate::record::LoopMark;
 use crate::text::prose::one_line;
 use crate::transcript::{ToolUse, Transcript, TranscriptPartKind};
@@ -298,29 +299,4 @@ fn plain_arguments(arguments: &Value, command: Option<&str>) -> String {
     // Models write the members in any order.
     kept.sort_unstable();
     kept.join("\n")
-}
-
-/// A result without what differs between two runs of the same: times, durations and ids.
-fn plain_result(text: &str) -> String {
-    // A reminder of the agent differs from call to call, and would hide the repetition.
-    let text = wordings::before_reminders(text);
-    let words = text.split_whitespace();
-    let plain = words.map(|word| if is_volatile(word) { "~" } else { word });
-    plain.collect::<Vec<_>>().join(" ")
-}
-
-/// Whether a word is a time, a duration, an address or an id.
-fn is_volatile(word: &str) -> bool {
-    let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
-    let digits = bare.bytes().filter(u8::is_ascii_digit).count();
-    if digits == 0 {
-        return false;
-    }
-    let number = bare.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = &bare[number.len()..];
-    let is_number = number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let is_duration = is_number && ["s", "ms", "us", "ns", "sec", "secs", "min"].contains(&unit);
-    let is_time = bare.contains(':') && bare.bytes().all(|b| b.is_ascii_digit() || b":.-TZ+".contains(&b));
-    let is_id = bare.len() >= 8 && digits >= 2 && bare.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-    is_duration || is_time || is_id || bare.starts_with("0x")
 }
