@@ -288,7 +288,7 @@ fn measure(seeds: std::ops::Range<u64>) -> (Kept, Kept) {
     for wire in WIRES {
         for seed in seeds.clone() {
             for turns in [20, 120] {
-                play(*wire, seed, turns, &mut all, &mut errors);
+                play(wire, seed, turns, &mut all, &mut errors);
             }
         }
     }

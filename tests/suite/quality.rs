@@ -204,7 +204,7 @@ async fn judged() {
     let mut score = Score::default();
     for session in &all.sessions {
         for (wire, (name, variant)) in ALL.iter().zip(WIRES) {
-            let document = drafted(*wire, variant, &session.turns);
+            let document = drafted(wire, variant, &session.turns);
             score.add(
                 &format!("{name} {}", session.name),
                 &document,

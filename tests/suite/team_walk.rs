@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use baton_strict::{Options, Queue, Reply, Strict};
 use http_body_util::{BodyExt, Full};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use rustls_pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;

@@ -266,8 +266,8 @@ proptest! {
     ) {
         for wire in WIRES {
             let id = wire.id();
-            let whole = shown(machine(*wire, hide), id, &legs, &[]);
-            let in_pieces = shown(machine(*wire, hide), id, &legs, &cuts);
+            let whole = shown(machine(wire, hide), id, &legs, &[]);
+            let in_pieces = shown(machine(wire, hide), id, &legs, &cuts);
             prop_assert_eq!(&whole, &in_pieces, "{}", id.name());
         }
     }

@@ -279,7 +279,7 @@ at_sizes! {
 fn on_every_wire(sizes: &[usize], test: impl Fn(&'static Wire, &[usize])) {
     let small = up_to_1_mb(sizes);
     for wire in WIRES {
-        test(*wire, small);
+        test(wire, small);
     }
     if small.len() < sizes.len() {
         test(wire(WireId::Anthropic), sizes);
@@ -336,7 +336,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript(sizes: &[usize]) {
         for (name, case) in cases {
             let per_byte = |size: usize| {
                 let body = body(wire.id(), case(wire.id(), size));
-                let reading = RequestReading::new(*wire, &body, Operation::Generate).unwrap();
+                let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
                 let (steps, cleaned) = cost::of(|| notes::take_out(&reading, look, &[]));
                 assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
                 steps as f64 / body.len() as f64
@@ -361,10 +361,10 @@ fn pairs_by_the_thousand_cost_no_more_each(sizes: &[usize]) {
     for wire in WIRES {
         let cost = |size: usize| {
             let pairs: Vec<_> = (0..size as u128 / 150)
-                .map(|id| pair(*wire, id, InsertionPoint::Aside))
+                .map(|id| pair(wire, id, InsertionPoint::Aside))
                 .collect();
             let body = body(wire.id(), case.1(wire.id(), size));
-            cost::of(|| all_of_it(*wire, &body, &pairs)).0 as f64 / body.len() as f64
+            cost::of(|| all_of_it(wire, &body, &pairs)).0 as f64 / body.len() as f64
         };
         let costs: Vec<f64> = up_to_1_mb(sizes).iter().copied().map(cost).collect();
         let most = costs[0] * MORE;

@@ -15,7 +15,7 @@ use crate::wire::{Operation, View, WIRES, Wire};
 
 fn named(name: &str) -> &'static Wire {
     let found = WIRES.iter().find(|wire| wire.id().name() == name);
-    *found.unwrap_or_else(|| panic!("no wire {name}"))
+    found.unwrap_or_else(|| panic!("no wire {name}"))
 }
 
 fn view(wire: &str, body: impl Into<Bytes>) -> View {

@@ -295,7 +295,7 @@ proptest! {
     #[test]
     fn every_text_is_found_once(rounds in prop::collection::vec(round(), 1..4)) {
         for wire in WIRES {
-            check(*wire, &rounds);
+            check(wire, &rounds);
         }
     }
 }
