@@ -110,6 +110,7 @@ const SHORT_TOKENS: u64 = 50_000;
 
 /// Whether the agent sent so little that no handoff could save anything.
 fn is_short(entry: &BillEntry) -> bool {
+    // The agent's history decides: after a cut every request is short.
     entry.without_tokens.unwrap_or(entry.tokens).whole_input() < SHORT_TOKENS
 }
 

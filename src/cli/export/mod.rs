@@ -187,6 +187,7 @@ impl Sources {
     }
 
     async fn conversation(&self, key: String) -> CliResult<ConversationExport> {
+        // As the model saw it, which begins with the carry-over prompt.
         let found = self.newest(&key, RequestForm::Sent)?;
         let active = match &found {
             Some(found) => active(&found.row),
@@ -201,6 +202,7 @@ impl Sources {
 
     /// Exports the agent's whole history, from the newest request.
     fn whole(&self, key: String) -> CliResult<ConversationExport> {
+        // The agent sends its whole history, which a sent request lacks after a cut.
         let found = self.newest(&key, RequestForm::Received)?;
         self.compose(key, found, None, None)
     }
@@ -230,6 +232,7 @@ impl Sources {
         let Some(store) = &self.store else { return Ok(None) };
         let conversation = store.conversation(key).await?;
         let active = conversation.and_then(|conversation| conversation.active);
+        // The newest comes first.
         let mut made = self.handoffs.iter().filter(|handoff| handoff.conversation == key);
         Ok(active.or_else(|| made.next().map(|handoff| handoff.id)))
     }
@@ -347,6 +350,7 @@ impl Sources {
 
 /// Handoff that is active after an exchange.
 fn active(row: &ExchangeRow) -> Option<Uuid> {
+    // A handoff that fired replaces the one that the request was cut at.
     let id = row.event.fired.last().or(row.event.pinned.as_ref())?;
     Uuid::parse_str(id).ok()
 }

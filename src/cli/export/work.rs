@@ -109,6 +109,7 @@ pub(super) fn carry_over_turn(view: &View, handoff: Option<&Handoff>, tags: &[St
 /// Finds the turn that shows this handoff in the agent's transcript, in a request that was not cut.
 pub(super) fn sentinel_turn(view: &View, handoff: &Handoff) -> Option<usize> {
     let list = view.text(view.list);
+    // The last one counts, as in a request: agents may repeat earlier text.
     let mut marks = marker::marks(list).into_iter().rev();
     let mark = marks.find(|mark| matches!(mark.kind, MarkerKind::Open(id) if id == handoff.id))?;
     view.turn_at(mark.span.start + view.list.start)
@@ -211,6 +212,7 @@ impl ExportedPart {
                 Self::Result {
                     tool: name.map(|name| name.get().into_owned()),
                     text: part.text(),
+                    // A result whose call was cut has only its own flag.
                     failed: end.as_ref().map_or(result.error, |end| end.failed),
                     exit: end.map_or_else(|| part.exit(), |end| end.code),
                 }

@@ -26,6 +26,7 @@ enum PinRejection {
 /// # Errors
 /// The reason for a refusal.
 fn add_pin(pins: &[String], text: &str) -> Result<String, PinRejection> {
+    // Pins are part of carry-over prompts, and a sentinel in one could cut later requests.
     let text = escape::break_up(text.trim()).into_owned();
     if text.is_empty() {
         return Err(PinRejection::Empty);

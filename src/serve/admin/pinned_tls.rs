@@ -63,6 +63,7 @@ impl ServerCertVerifier for Pinned {
         }
     }
 
+    // A certificate is public. Only the signature of the handshake proves that the peer has its key.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

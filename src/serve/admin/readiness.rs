@@ -201,8 +201,10 @@ impl Readiness {
         };
         let mut checks = Vec::from(store.unwrap_or_else(slow));
         checks.push(journal.unwrap_or_else(|| check(JOURNAL, State::Failed, None)));
+        // A probe would use the quota of a key.
         checks.push(check(UPSTREAMS, State::NotChecked, None));
         let report = Report::new(checks, known.reached);
+        // Later failures only degrade the process, since no other replica with this store could do better.
         known.reached |= report.failure().is_none();
         known.log(&report);
         known.answer = Some((Instant::now(), report.clone()));

@@ -116,11 +116,13 @@ pub async fn serve(
         let wrong_tokens = Arc::clone(&wrong_tokens);
         let service = service_fn(move |request: Request<Incoming>| {
             let (state, closing) = (Arc::clone(&state), closing.clone());
+            // On a listener for both families an IPv4 address arrives as an IPv6 one.
             let (wrong_tokens, sender) = (Arc::clone(&wrong_tokens), peer.ip().to_canonical());
             let access = Access::new(&request, sender);
             async move {
                 let answer = answer(&state, bound, closing, request).await;
                 if answer.status() == StatusCode::UNAUTHORIZED {
+                    // After ten wrong tokens in a minute each answer comes late, which slows guessing.
                     tokio::time::sleep(wrong_tokens.note(sender)).await;
                 }
                 access.log(answer.status(), state.config.admin.token.is_some());

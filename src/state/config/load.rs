@@ -96,6 +96,7 @@ impl Config {
         let entries = loader.environment(&config);
         loader.layer(&mut config, &entries);
         loader.layer(&mut config, &flag_entries(flags));
+        // After the layers, because the file and the environment may name the directory.
         loader.client_files(&mut config);
         rules::check(&mut config, &loader.origins, &mut loader.problems);
         if let Some(needed) = flags.needed_secrets {
@@ -317,6 +318,7 @@ impl Loader<'_> {
             let path = format!("{CLIENTS}.{}", config.clients.len());
             let origin = KeyOrigin::File(name);
             self.origins.insert(path.clone(), origin.clone());
+            // Two clients of one name are reported at this file.
             self.origins.insert(format!("{path}.name"), origin.clone());
             let mut client = ClientKey {
                 name: client_name,

@@ -29,6 +29,7 @@ pub(super) fn check(config: &mut Config, origins: &BTreeMap<String, KeyOrigin>, 
     rules.reached_upstreams(config);
     rules.clients(config);
     rules.admin_tokens(config);
+    // After `reached_upstreams`, since the key of a removed upstream is in nobody's reach.
     rules.exposure(config);
     rules.addresses(config);
     rules.limits(config);
@@ -79,6 +80,7 @@ impl RuleChecker<'_> {
 
     fn seal_keys(&mut self, config: &Config) {
         let both = ["handoff.seal_key", "handoff.seal_key_dir"];
+        // An invalid path was reported already: it has an origin and no value.
         if both.iter().all(|key| self.origins.contains_key(*key)) && config.handoff.seal_key_dir.is_some() {
             self.report(
                 ProblemKind::Conflict,
@@ -172,6 +174,7 @@ impl RuleChecker<'_> {
         }
         let is_named = |name: &String| {
             let path = format!("upstreams.{name}");
+            // `upstreams.open` is also the beginning of `upstreams.openai`, so the end of the name is compared below.
             let mut origins = self
                 .origins
                 .range(path.clone()..)

@@ -32,6 +32,7 @@ impl ExchangeEvent {
                 host,
                 ..self.price_query(leg)
             };
+            // A subscription is not billed by tokens, so its legs count as legs without a price.
             let rates = prices.rates(&query).filter(|_| !self.subscription);
             match rates {
                 Some(rates) => {
@@ -43,6 +44,7 @@ impl ExchangeEvent {
             amounts.tokens += usage.all_input() + usage.output;
             amounts.calls += 1;
         }
+        // Only complete responses count as repeats: agents repeat a failed request by themselves.
         let is_complete = self.outcome == ExchangeOutcome::Complete;
         let request = self.charge.as_ref().and_then(|charge| charge.request);
         (amounts.calls > 0).then_some(EntryKind::Spent {

@@ -30,6 +30,7 @@ impl ExchangeEvent {
 
     fn write_line(&self, line: &mut String) -> fmt::Result {
         let route = match self.route.split_once(' ') {
+            // Nearly all requests are POSTs, and the line is short.
             Some(("POST", path)) => path,
             _ => &self.route,
         };
@@ -82,6 +83,7 @@ fn cut(text: &str, most: usize) -> Cow<'_, str> {
     let plain = |c: char| if acts(c) { ' ' } else { c };
     let mut kept: String = text.chars().take(most).map(plain).collect();
     if text.chars().nth(most).is_some() {
+        // Makes room for the mark, so that the text stays within `most`.
         kept.pop();
         kept.push('…');
     }
@@ -97,10 +99,12 @@ pub fn size(bytes: u64) -> String {
     // A float is precise enough: the last digits of huge sizes are not shown.
     let mut amount = bytes as f64 / 1024.0;
     let mut unit = 0;
+    // From this on it would be shown as 1024.
     while amount >= 1023.5 && unit + 1 < UNITS.len() {
         amount /= 1024.0;
         unit += 1;
     }
+    // From this on it would be shown as 10.0.
     let decimals = usize::from(amount < 9.95);
     format!("{amount:.decimals$} {}", UNITS[unit])
 }

@@ -15,6 +15,7 @@ impl Metrics {
             let value = (fact.value)(event);
             match counter.by {
                 None => drop(series[0].inc_by(value.amount())),
+                // Most exchanges lack the fact, and zeros need not be added.
                 Some(_) if value == FactValue::Unknown => {}
                 Some((_, counts)) => {
                     for ((_, count), series) in counts(event).into_iter().zip(series) {
