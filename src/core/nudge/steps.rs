@@ -3,10 +3,11 @@
 use memchr::memmem;
 use serde_json::Value;
 
-use crate::agents::todo::{self, TodoItem, TodoState};
+use crate::agents::todo::{self, TodoState};
 use crate::agents::tools::{self, ToolKind};
-use crate::transcript::{ToolCall, Transcript, TranscriptTurn};
+use crate::transcript::{ToolCall, Transcript};
 use crate::wire::{Turn, View};
+use crate::work::todo_list;
 
 /// Whether the model's newest message marks a step as done.
 ///
@@ -81,33 +82,22 @@ impl StepsLeft {
     }
 }
 
-/// Reads the newest to-do list after the turn `from`; `None` if no call states a whole list.
+/// Reads the newest to-do list after the turn `from`; `None` if there is none.
 pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
-    let transcript = Transcript::from_view(view);
-    let turns = (from..transcript.len()).rev();
-    let items = turns
-        .filter_map(|at| transcript.turn(at))
-        .find_map(|turn| newest_list(&turn))?;
+    let items = todo_list(&Transcript::from_view(view), from);
     let is_models = |turn: &Turn| turn.role.may_be_models();
     let runs = view
         .turns
         .get(from..)?
         .chunk_by(|a, b| is_models(a) == is_models(b));
     let calls = runs.filter(|run| is_models(&run[0])).count();
-    let done = items.iter().filter(|item| item.state == TodoState::Done).count();
+    let of = |is: fn(TodoState) -> bool| items.iter().filter(|todo| is(todo.item.state)).count();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Some(StepsLeft {
-        done: count(done),
-        open: count(items.len() - done),
+    (!items.is_empty()).then(|| StepsLeft {
+        done: count(of(|state| state == TodoState::Done)),
+        open: count(of(TodoState::is_open)),
         calls: count(calls),
     })
-}
-
-/// Last whole list of a turn.
-fn newest_list(turn: &TranscriptTurn<'_>) -> Option<Vec<TodoItem>> {
-    let calls = turn.calls().rev();
-    let mut lists = calls.filter_map(|call| Some(todo::list(&todo_arguments(&call)?)));
-    lists.find(|list| !list.is_empty())
 }
 
 /// Statement of a call about finished items.
@@ -250,6 +240,35 @@ mod tests {
             "nothing is done: each takes what was taken so far"
         );
         assert_eq!(left(&[3]).unwrap().calls_left(), 0);
+        // A list that is written item by item.
+        let mut messages = vec![json!({"role": "user", "content": "Go."})];
+        for (id, name, input, result) in [
+            (
+                "a",
+                "TaskCreate",
+                json!({"subject": "Read"}),
+                "Task #1 created successfully: Read",
+            ),
+            (
+                "b",
+                "TaskCreate",
+                json!({"subject": "Write"}),
+                "Task #2 created successfully: Write",
+            ),
+            (
+                "c",
+                "TaskUpdate",
+                json!({"taskId": "1", "status": "completed"}),
+                "Updated task #1 status",
+            ),
+        ] {
+            messages.push(json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}));
+            messages.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": result}]}));
+        }
+        let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
+        let view = wire(WireId::Anthropic).read(&body.into(), Operation::Generate);
+        let items = steps_left(&view.unwrap(), 0).unwrap();
+        assert_eq!((items.done, items.open, items.calls), (1, 1, 3));
     }
 
     #[test]

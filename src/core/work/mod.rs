@@ -42,16 +42,16 @@ pub use index::DraftIndex;
 pub use markers::assumptions;
 pub(crate) use markers::{AnchoredSentence, SentenceClass};
 pub use reader::DraftIndexSettings;
+pub use todos::todo_list;
 pub use value::{
     SeenChange, SeenCommand, SeenEffect, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile,
 };
 pub use whereabouts::Whereabouts;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use self::anchors::{LeftOpen, anchors, spoken};
-use self::excerpt::{one_line, pieces, sentences};
+use self::excerpt::{one_line, sentences};
 use self::markers::SENTENCE;
 use self::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use self::replaced::{SpokenText, Statements};
@@ -204,22 +204,6 @@ impl<'i> Work<'i> {
         let text = turn.user_text();
         let said = SpokenText::new(turn.n, true, &text);
         self.statements.marked(said).into_owned()
-    }
-
-    /// The user's words in a turn that still hold; empty if each of their sentences is kept anyway.
-    pub(crate) fn uncovered_user_text(&self, turn: &IndexedTurn<'_>) -> String {
-        let text = turn.user_text();
-        let said = self.statements.current(SpokenText::new(turn.n, true, &text));
-        let from = self.anchors.partition_point(|(at, _)| *at < turn.n);
-        let here = self.anchors[from..].iter().take_while(|(at, _)| *at == turn.n);
-        let kept = here.filter(|(_, anchor)| is_kept(anchor));
-        let kept: HashSet<&str> = kept.map(|(_, anchor)| &*anchor.text).collect();
-        let is_listed = |sentence: &str| kept.contains(one_line(sentence, SENTENCE).as_str());
-        let is_all = !kept.is_empty() && pieces(&said).all(|piece| is_listed(piece.text));
-        match is_all {
-            true => String::new(),
-            false => said.into_owned(),
-        }
     }
 
     /// Whether a turn only reports a fault, without any wish. It asks for a repair, and is over with it.

@@ -105,7 +105,8 @@ impl BundleBuilder<'_, '_> {
         // The first request and those of the current task are kept verbatim by `kept`.
         let is_first = self.work.earlier().next().is_some_and(|first| first.n == turn.n);
         if turn.is_from_user() && !self.work.is_current(turn.n) && !is_first {
-            let said = self.work.uncovered_user_text(turn);
+            let (asked, said) = self.work.sentences(turn);
+            let said = [asked, said].concat().join("\n");
             let full = format!("user: {}", within(&said, 60));
             let short = format!("user: {}", cut(first_line(&said, LINE), 80));
             if !said.is_empty() {

@@ -132,53 +132,19 @@ impl<'i> Statements<'i> {
         &self.said[by]
     }
 
-    /// The text without statements that were replaced, and with marks on those that may have been.
-    pub(crate) fn current<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
-        let gone = pieces(text.text).find_map(|piece| match self.fate(&text, piece.text)? {
-            (Relation::Surely, by) => Some(self.said[by].turn),
-            (Relation::Perhaps, _) => None,
-        });
-        let Some(by) = gone else {
-            return self.marked(text);
-        };
-        // Sentences that the replacing turn repeats are found there.
-        let there = SpokenText { turn: by, ..text };
-        let left_out = |sentence: &str, fate| {
-            matches!(fate, Some((Relation::Surely, _))) || self.repeated.contains(&there.key(sentence))
-        };
-        let rest = self.rewritten(text, left_out);
-        let lines = rest.lines().map(str::trim_end);
-        let lines: Vec<&str> = lines
-            .filter(|line| line.chars().any(char::is_alphanumeric))
-            .collect();
-        Cow::Owned(lines.join("\n"))
-    }
-
     /// The text verbatim, with a mark after each statement that was replaced.
     pub(crate) fn marked<'t>(&self, text: SpokenText<'t>) -> Cow<'t, str> {
-        self.rewritten(text, |_, _| false)
-    }
-
-    fn rewritten<'t>(
-        &self,
-        text: SpokenText<'t>,
-        left_out: impl Fn(&str, Option<(Relation, usize)>) -> bool,
-    ) -> Cow<'t, str> {
         let whole = text.text;
         let mut out = String::new();
         let mut copied = 0;
         for sentence in pieces(whole).map(|piece| piece.text) {
-            let start = sentence.as_ptr() as usize - whole.as_ptr() as usize;
-            let fate = self.fate(&text, sentence);
-            if left_out(sentence, fate) {
-                out.push_str(&whole[copied..start]);
-            } else if let Some((relation, by)) = fate {
-                out.push_str(&whole[copied..start + sentence.len()]);
-                out.push_str(&self.mark(relation, by));
-            } else {
+            let Some((relation, by)) = self.fate(&text, sentence) else {
                 continue;
-            }
-            copied = start + sentence.len();
+            };
+            let end = sentence.as_ptr() as usize - whole.as_ptr() as usize + sentence.len();
+            out.push_str(&whole[copied..end]);
+            out.push_str(&self.mark(relation, by));
+            copied = end;
         }
         if copied == 0 {
             return Cow::Borrowed(whole);
