@@ -121,6 +121,10 @@ mod tests {
             "Keep going.",
             "Now look at the checks.",
             "Commit it, and go on.",
+            "I still see the old branch, no commit on it",
+            "Yes - commit, push, reply to the comments of the review.",
+            "The answer never came, and the counter never updated.",
+            "Port the reader, then make sure it passes.",
         ] {
             assert_eq!(found(text), [""; 0], "{text}");
         }

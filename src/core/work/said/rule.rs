@@ -130,7 +130,12 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let clauses = clauses(&small);
     let begins = |all: &[&str]| clauses.iter().any(|clause| begins_with(clause, all));
     let within = |all: &[&str]| all.iter().any(|words| small.contains(words));
-    if has(&WORDS.forbids) || begins(&WORDS.forbids_first) || within(&WORDS.forbids_within) {
+    let states = begins_with(clause_start(&small), &WORDS.stating);
+    if has(&WORDS.forbids)
+        || begins(&WORDS.forbids_first)
+        || !states && begins(&["no"])
+        || within(&WORDS.forbids_within)
+    {
         return Some(RuleStatement::Forbids);
     }
     // `write the test` is a request. With a scope (`For reports, write …`) or a word such as `every` it is a rule.
@@ -142,7 +147,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
         begins_with(clause, &WORDS.verbs) && (scope || has(&WORDS.with_verb))
     });
     let configured = markers.iter().any(|word| has_word(&small, word));
-    let holds = has(&WORDS.holds)
+    let holds = has(&WORDS.holds) && !has(&WORDS.at_hand)
         || within(&WORDS.holds_within)
         || has_never(&small)
         || begins(&WORDS.holds_first)
@@ -168,7 +173,11 @@ fn has_never(small: &str) -> bool {
     ["never", "always"].iter().any(|word| {
         small.match_indices(word).any(|(at, _)| {
             let before = small[..at].split_whitespace().next_back();
-            before.is_some_and(|before| !DESCRIBES.contains(&before)) && has_word(&small[at..], word)
+            let mut after = small[at + word.len()..].split(|c: char| !c.is_alphanumeric());
+            let after = after.find(|word| !word.is_empty()).unwrap_or_default();
+            let is_past = after.ends_with("ed") && !after.ends_with("eed") || WORDS.past.contains(&after);
+            let is_noun = before.is_some_and(|before| !DESCRIBES.contains(&before));
+            is_noun && !is_past && has_word(&small[at..], word)
         })
     })
 }

@@ -130,7 +130,13 @@ fn is_printed(line: &str) -> bool {
     let bare = first.trim_matches(['[', ']', '(', ')', ':', ',']);
     let is_level =
         || WORDS.levels.contains(&bare) || WORDS.printed.iter().any(|begins| line.starts_with(begins));
-    has_colours(line) || is_time(bare) || is_level() || is_place(bare)
+    // `Feb 8 21:51:50` begins with a month.
+    let has_time = || {
+        line.split_whitespace()
+            .take(3)
+            .any(|word| is_time(word.trim_start_matches(['[', '('])))
+    };
+    has_colours(line) || has_time() || is_level() || is_place(bare)
 }
 
 /// Whether a line has color codes of a terminal. The escape character may be lost.
@@ -255,6 +261,8 @@ mod tests {
                 "Implement the following plan:\n\n# Plan\nNever touch it.\n\nIf you need more, read the transcript.",
                 1,
             ),
+            ("It prints\n⏺ Bash(ls)\n  ⎿  Never\nWhy?", 2),
+            ("It hangs\nFeb 8 21:51:50.720 never\n{\"type\":\"must\"}\nWhy?", 2),
             (
                 "The checks fail:\nRunning [/bin/lint run] in [/srv]\nError: src/a.rs:12:5: you must not\nMend it.",
                 2,
