@@ -162,6 +162,7 @@ fn launchd_plist(plan: &ServicePlan) -> String {
     for word in &plan.command {
         let _ = writeln!(words, "    <string>{}</string>", xml_text(word));
     }
+    // A property list has no octal numbers: the mask 63 is 0077.
     let log = xml_text(&plan.log);
     format!(
         r#"<?xml version="1.0" encoding="UTF-8"?>

@@ -89,11 +89,13 @@ impl PlaceRow {
 /// Collects session files below a directory, without following links.
 fn walk(directory: &Path, depth: usize, places: &[&PlaceRow], found: &mut Vec<SessionFile>) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        // A link is neither a file nor a directory here, because it is not followed.
         let Ok(about) = entry.metadata() else { continue };
         let (path, bytes) = (entry.path(), about.len());
         if about.is_dir() && depth > 0 {
             walk(&path, depth - 1, places, found);
         } else if about.is_file()
+            // The present format wins if several agents' rows fit the path.
             && let Some(old) = places.iter().filter_map(|place| place.is_old(&path)).min()
         {
             found.push(SessionFile { path, bytes, old });

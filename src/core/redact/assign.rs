@@ -59,6 +59,7 @@ impl NameScan {
         let Some(from) = operator(bytes, start, end, secret_name) else {
             return;
         };
+        // These values have blanks and several parts, so an ordinary value would end too early.
         if matches!(secret_name, SecretName::Authorization | SecretName::Cookie)
             && self.header(from, secret_name, found)
         {
@@ -122,6 +123,7 @@ impl NameScan {
         let len = rest.iter().position(ends).unwrap_or(rest.len());
         super::worked(len);
         let mut line = &rest[..len];
+        // The value ends before separators, and before the backslash of an escaped quote.
         while let [inside @ .., b'\\' | b' ' | b',' | b';'] = line {
             line = inside;
         }
@@ -209,12 +211,15 @@ fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> 
     let sign = blank(at);
     let two = rest.get(sign..sign + 2).unwrap_or_default();
     let to = match rest.get(sign)? {
+        // A comparison assigns nothing.
         b'=' if two == b"==" => return None,
+        // PHP: 'password' => 'value'
         b'=' if two == b"=>" => sign + 2,
         b':' if two == b":=" => sign + 2,
         b':' if two == b"::" => return None,
         b'=' | b':' => sign + 1,
         b'|' if two == b"||" => sign + 2,
+        // XML: <password>value</password>
         b'>' if at == sign => sign + 1,
         // setenv("NAME", "value"), {"name": "NAME", "value": "value"}
         b',' if quoted => {

@@ -70,6 +70,7 @@ const CONTEXTS: [(&str, ScanContext); 38] = [
     ("PRIVATE KEY", ScanContext::Pem),
     ("eyJ", ScanContext::Jwt),
     ("://", ScanContext::Url),
+    // Slashes as some programs escape them in JSON, and in JSON within JSON.
     (r":\/\/", ScanContext::Url),
     (r":\\/\\/", ScanContext::Url),
     ("bearer ", ScanContext::Bearer),

@@ -168,7 +168,7 @@ pub(super) fn secret_files(value: &LocatedValue, env: &Environment) -> Vec<PathB
         Raw::Table(entries) => entries
             .iter()
             .flat_map(|entry| match &entry.value.raw {
-                // A table with other keys is no reference, so `file` is an ordinary name there.
+                // A table with other keys refers to no file, so `file` is an ordinary name there.
                 Raw::Text(_) if entry.key == "file" && entries.len() == 1 => {
                     entry.value.path(env).into_iter().collect()
                 }

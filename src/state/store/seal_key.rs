@@ -197,6 +197,7 @@ fn locked(dir: &Path) -> StoreResult<(fs::File, StoredKeys)> {
     let file = private_file().create(true).truncate(false).open(dir.join(LOCK));
     let file = file.and_then(|file| file.lock().map(|()| file));
     let file = file.map_err(|err| unwritten(dir, &err))?;
+    // Read again, because another process may have changed them before this one got the lock.
     Ok((file, load_or_make(dir)?))
 }
 

@@ -185,6 +185,7 @@ impl Dialer {
         };
         let info = address
             .into_connection_info()?
+            // A call is a small packet, which must not wait for more to send.
             .set_tcp_settings(TcpSettings::default().set_nodelay(true))
             .set_redis_settings(settings);
         match &self.tls {

@@ -247,6 +247,7 @@ async fn keep(shared: Arc<LinkCore>) {
                 let opened = shared.opened.fetch_add(1, Ordering::Relaxed) + 1;
                 shared.state.send_replace(LinkState::Open(opened, Arc::new(line)));
                 pause = first;
+                // A report before this line is not lost, because `notify_one` keeps it.
                 shared.broken.notified().await;
             }
             failed => {

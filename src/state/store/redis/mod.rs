@@ -279,6 +279,7 @@ impl Store for RedisStore {
                 from.to_string(),
                 PAGE.to_string(),
             ];
+            // Archived documents stay in the index, so a page begins after all the earlier ones.
             let (looked, found): (usize, Vec<(Principal, String)>) =
                 self.run(what, RedisScript::Archive, args, Durable::Yes).await?;
             let found = found.into_iter();

@@ -50,6 +50,7 @@ pub(super) fn import(conn: &Connection, document: &DocumentRecord) -> rusqlite::
         int(document.created_ms),
         record.id()
     ];
+    // Newer as in a list: by time, and within a millisecond by id.
     let newer: bool = conn.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
     let mut document = document.clone();
     if document.status == HandoffStatus::Active && newer {

@@ -179,6 +179,7 @@ impl Store for SqliteStore {
         let read = move |conn: &Connection| rows::one(conn, RecordKind::Handoff, &id.to_string());
         let found = self.reader.call("read a handoff", read).await?;
         let handoff = found.and_then(StoredRecord::into_handoff);
+        // A handoff of another client counts as unknown.
         Ok(handoff.filter(|handoff| handoff.principal == principal))
     }
 

@@ -149,6 +149,7 @@ impl DbWorker {
 
 impl Drop for DbWorker {
     fn drop(&mut self) {
+        // Ends the thread, which first runs the jobs that are queued.
         self.queue = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -102,6 +102,8 @@ impl SqliteWriter {
         let conn = &self.conn;
         let to_disk = batch.iter().any(|job| job.durable() == Durable::Yes);
         let mut executed = Vec::with_capacity(batch.len());
+        // Takes the write lock at once. A command may archive at the same time, and then a lock that is requested
+        // later could fail in the middle of the batch.
         let mut lost = exec(conn, "BEGIN IMMEDIATE").err();
         for mut job in batch {
             let mut own = None;
