@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-/// Returns milliseconds since the Unix epoch, or 0 if the system clock is before 1970: then nothing ever
-/// looks old.
+/// Returns the system time in milliseconds since the Unix epoch.
+///
+/// A system clock before 1970 counts as 0, so that no record looks old enough to be deleted.
 pub fn now_ms() -> u64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
@@ -45,7 +46,7 @@ impl Clock {
         self.ahead_ms.fetch_add(ms, Relaxed);
     }
 
-    /// Returns milliseconds since the Unix epoch.
+    /// Returns this clock's time, including its shift, in milliseconds since the Unix epoch.
     pub fn now_ms(&self) -> u64 {
         now_ms().saturating_add_signed(self.ahead_ms.load(Relaxed))
     }

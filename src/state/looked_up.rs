@@ -17,7 +17,7 @@ const NEWEST: usize = 10;
 impl JournalReader {
     /// Returns the files read again and commands run again within twenty requests after a handoff.
     ///
-    /// Returns `None` if no stored request shows it.
+    /// Returns `None` if none of the newest requests in the journal contains the handoff.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.

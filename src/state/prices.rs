@@ -54,7 +54,7 @@ impl Prices {
         if rates.is_none() && UNPRICED.is_first(model) {
             tracing::info!(
                 model,
-                "no price is known for this model: handoff.when_cache_cold changes nothing for it (bill.prices)"
+                "found no price for this model; handoff.when_cache_cold does not apply to it (to set one: bill.prices)"
             );
         }
         Some(plan.costs(rates?, limit, lifetime, at_ms))

@@ -17,7 +17,7 @@ use baton_core::wire::error::CREDENTIAL_HEADERS;
 /// Lookups compare every digest in constant time, so timing reveals nothing about a key.
 pub struct Keyring {
     clients: Option<Vec<([u8; 32], String)>>,
-    /// Whether, without clients, each API key is a principal of its own.
+    /// Whether each API key is a separate principal if no clients are configured.
     by_credential: bool,
 }
 
@@ -129,7 +129,7 @@ impl AuthenticatedClient {
     }
 }
 
-/// Prefixes of credentials that change within hours or with each request: sign-in tokens, signatures.
+/// Prefixes of credentials that expire within hours (sign-in tokens) or change with each request (signatures).
 const PASSING: &[&str] = &[
     "sk-ant-oat",
     "sess-",
@@ -148,15 +148,16 @@ fn is_lasting(key: &[u8]) -> bool {
     !key.is_empty() && !PASSING.iter().any(|prefix| key.starts_with(prefix.as_bytes()))
 }
 
-/// Beginning of the name of a principal that stands for an API key.
+/// Prefix of the names of principals that stand for API keys.
 pub const KEY_OWNER: &str = "key-";
 
-/// Digits of a key's digest in the name of its owner: 96 bits, so that no two keys share a name by chance.
+/// Number of hexadecimal digits of a key's digest in its principal's name: 96 bits, so that no two keys share a
+/// name by chance.
 const OWNER_DIGITS: usize = 24;
 
 /// Returns the principal that stands for an API key.
 fn key_owner(key: &[u8]) -> String {
-    // The fixed beginning makes this digest differ from others of the same key.
+    // The fixed prefix makes this digest differ from the plain SHA-256 digest of the same key.
     let digest = Sha256::new().chain_update(b"baton principal\0").chain_update(key);
     let digits = digest
         .finalize()

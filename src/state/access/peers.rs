@@ -1,4 +1,4 @@
-//! Addresses of senders, and a brake on those that try keys.
+//! Finds the address of a request's sender, and delays senders that guess client keys.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,7 +19,9 @@ pub struct AddressRange {
     is_v4: bool,
 }
 
-/// Bits of an address as a number: those of IPv4 come first, so that both kinds are compared from the left.
+/// Returns the bits of an address as a number, and whether the address is IPv4.
+///
+/// The 32 bits of an IPv4 address are the highest ones, so that ranges of both versions are compared from the left.
 fn number(address: IpAddr) -> (u128, bool) {
     match address.to_canonical() {
         IpAddr::V4(ip) => (u128::from(ip.to_bits()) << 96, true),
@@ -51,8 +53,8 @@ impl AddressRange {
 
 /// Returns the address that a request came from.
 ///
-/// That is the peer's. If the peer is a trusted proxy, it is the last address in `X-Forwarded-For` that is not
-/// one, because everything before it may be forged.
+/// Without trusted proxies, this is the peer's address. If the peer is a trusted proxy, it is the last address in
+/// `X-Forwarded-For` that is not one itself, because everything before that address may be forged.
 pub fn sender(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
     let is_trusted = |address: IpAddr| trusted.iter().any(|range| range.contains(address));
     let lines = headers.get_all("x-forwarded-for").iter().rev();
@@ -67,7 +69,7 @@ pub fn sender(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> Ip
     sender
 }
 
-/// Wrong keys of one address within [`WINDOW`] before its further refusals are delayed.
+/// Number of wrong keys from one address within [`WINDOW`] that are refused without a delay.
 const MAX_WRONG: u32 = 10;
 
 const WINDOW: Duration = Duration::from_secs(60);

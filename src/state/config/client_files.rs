@@ -17,7 +17,7 @@ pub fn path(dir: &Path, client: &str) -> PathBuf {
 /// Returns the files of a directory of clients with the clients' names, sorted by name.
 ///
 /// # Errors
-/// The directory cannot be read.
+/// Returns an error if the directory cannot be read.
 pub fn list(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -34,10 +34,10 @@ pub fn list(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(files)
 }
 
-/// Makes a key for a new client, and writes its digest to `file`. The key itself is stored nowhere.
+/// Makes a key for a new client, writes its digest to `file`, and returns the key, which is not stored.
 ///
 /// # Errors
-/// The file exists, or it cannot be written.
+/// Returns an error if the file exists, or cannot be written.
 pub fn add(file: &Path) -> io::Result<Secret> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;

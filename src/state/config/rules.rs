@@ -163,8 +163,8 @@ impl RuleChecker<'_> {
 
     /// Removes the upstreams that requests must not reach.
     ///
-    /// Without a list, a listener that other machines reach has those that the config names, so that it is not
-    /// a way out to hosts that nobody chose.
+    /// If `server.upstreams` is empty, a listener that other machines can reach serves only the upstreams that the
+    /// operator has configured. Otherwise anybody could use it to reach all built-in ones.
     fn reached_upstreams(&mut self, config: &mut Config) {
         let listed = &config.server.upstreams;
         for name in listed.iter().filter(|name| !config.upstreams.contains_key(*name)) {
@@ -193,7 +193,7 @@ impl RuleChecker<'_> {
                 .cloned()
                 .collect(),
         };
-        // A config that names no upstream means the usual ones.
+        // An operator who configures no upstream wants the built-in ones.
         if !named.is_empty() {
             config.upstreams.retain(|name, _| named.contains(name));
         }
@@ -241,7 +241,8 @@ impl RuleChecker<'_> {
         }
     }
 
-    /// Requires that a secret opens one door: a client that has an admin token could read the prompts of others.
+    /// Requires that each secret has one purpose. A client whose key is also an admin token could read the prompts of
+    /// others.
     fn admin_tokens(&mut self, config: &Config) {
         let admin = &config.admin;
         if admin.token.is_none() && !self.origins.contains_key("admin.token") {

@@ -1,7 +1,7 @@
 //! Answers calls of baton's tools whose result is text.
 //!
-//! Knows the part of the current request that the model no longer sees. Must not know: who asks (`exchange`),
-//! how a result gets back to the model.
+//! Depends on the part of the current request that the model no longer sees. Must not depend on the caller
+//! (`exchange`), or on how a result gets back to the model.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ baton_core::named! {
     }
 }
 
-/// Answers tool calls. A long history takes time, so calls run on a blocking branch.
+/// Answers tool calls. Searching a long history takes time, so callers must not block the runtime on it.
 pub trait CallAnswerer: Send + Sync {
     /// Returns the result of one call, and its outcome. The result is stored and sent to the model in every
     /// later request.

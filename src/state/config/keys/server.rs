@@ -79,7 +79,10 @@ impl ListenerConfig {
         self.tls_cert.as_deref().zip(self.tls_key.as_deref())
     }
 
-    /// Whether other machines reach the listener: directly, or by a proxy that passes on a host name.
+    /// Whether other machines can reach the listener.
+    ///
+    /// They can if its address is not loopback, or if host names are configured: those are for a reverse proxy before
+    /// it.
     pub fn is_shared(&self) -> bool {
         !self.listen.ip().is_loopback() || !self.hosts.is_empty()
     }
@@ -107,11 +110,11 @@ impl Default for ListenerConfig {
 pub struct Admin {
     /// Bind address. Port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Token for everything. Required unless the address is loopback.
+    /// Token that permits every request. Required unless the address is loopback.
     pub token: Option<Secret>,
-    /// Token that reads everything and changes nothing.
+    /// Token that permits reading everything, but no changes.
     pub read_token: Option<Secret>,
-    /// Token that opens only the metrics.
+    /// Token that permits only reading the metrics.
     pub metrics_token: Option<Secret>,
     /// PEM files of the certificate chain and its key. Either both are set or neither.
     pub tls_cert: Option<PathBuf>,

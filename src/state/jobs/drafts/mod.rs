@@ -1,7 +1,7 @@
 //! The drafts of all conversations: requested, in progress, ended. A conversation has at most one open draft.
 //!
-//! Knows who requested a draft, its state, and how to stop it. Must not know: how a draft is written
-//! (`exchange`), who shows it.
+//! Records who requested a draft, its state, and how to stop it. Must not depend on how a draft is written
+//! (`exchange`) or shown.
 
 mod job;
 mod record;

@@ -111,7 +111,7 @@ impl From<StoreError> for DecisionFailure {
     }
 }
 
-/// Whether a handoff was made within its conversation. Drafts of CLI commands are not reviewed.
+/// Whether a handoff was made within its conversation, and not by a CLI command, whose drafts are not reviewed.
 fn is_of_the_chat(handoff: &Handoff) -> bool {
     handoff.spelled_out.is_some()
 }
