@@ -12,7 +12,7 @@ use crate::wire::View;
 
 use super::{MissingRecords, Need, Policy, Records};
 
-/// Maximum number of sentinels looked up in one request, last ones first. No real transcript has more.
+/// Maximum number of sentinels looked up in one request, beginning with the last. No real transcript has more.
 pub(super) const MAX_CANDIDATES: usize = 64;
 
 /// Reply to a user who resumes a handoff that is unknown here.
@@ -20,12 +20,12 @@ const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sen
 shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
 and to the state directory that it was made with. To go on without it, send your message again without that line.";
 
-/// Reply to a user whose line has lost so much of its id that several handoffs match.
+/// Reply to a user who resumes by a line whose id is cut so short that several handoffs match.
 const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
 Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
 show ID` the line to begin with. To go on without it, send your message again without that line.";
 
-/// Reason why a user's resume line matches no handoff.
+/// Reason why the line by which a user resumes a handoff names no single one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unresolved {
     /// There is no handoff with this id, or with this beginning of an id.
@@ -62,13 +62,15 @@ pub enum CutPosition {
 pub struct Active {
     pub place: CutPosition,
     pub id: HandoffId,
+    /// Carry-over prompt.
     pub prompt: String,
     /// Whether transcripts show the prompt. If they do not, the text after a sentinel is the model's own.
     pub spelled_out: bool,
+    /// Preamble and carry-over prompt as JSON elements of the request's wire. They replace the cut history.
     pub head: String,
     /// Model override for requests cut at this handoff, if it differs from the requested model.
     pub routed: Option<String>,
-    /// Turns that stay after the cut of a reviewed draft.
+    /// Turns between a reviewed draft and its approval, which stay after the cut.
     pub kept: Option<KeptTurns>,
     /// Whether requests cut at this handoff have the tool that searches the cut history.
     ///
@@ -77,7 +79,7 @@ pub struct Active {
 }
 
 impl Active {
-    /// Creates the active handoff from a stored one whose prompt transcripts show.
+    /// Creates the active handoff from a stored one. `spelled_out` is set; the caller overrides it if need be.
     pub fn new(handoff: &Handoff, place: CutPosition, head: String, reading: &RequestReading) -> Self {
         Self {
             place,
@@ -99,7 +101,10 @@ impl Active {
         }
     }
 
-    /// Turns that stay, if the cut is at the original position. A resumed handoff has another one.
+    /// Turns that stay after the cut of a reviewed draft.
+    ///
+    /// `None` if the sentinel is not where baton showed it, as after a resumption: the turns before it are then
+    /// those of another session.
     pub(super) fn kept(&self, view: &View) -> Option<Range<usize>> {
         let (kept, until) = (self.kept.as_ref()?, self.turn()?);
         let from = view.leading() + kept.from.turns;
@@ -279,7 +284,8 @@ impl CutTargetLookup<'_> {
         Ok((active, taken_over))
     }
 
-    /// Cut points of a conversation that this one may be forked from. This one is new here and has a history.
+    /// Finds the cut points of the conversation that this one was forked from, by digests of the positions where
+    /// a response may be missing. `is_known` tells which handoffs this conversation lists itself.
     fn copied(
         &self,
         missing: Vec<String>,

@@ -74,8 +74,8 @@ pub(super) fn command(view: &View, policy: &Policy<'_>) -> Option<String> {
 
 /// Removes the command from a request that only quotes it, such as one for a title or a classification.
 ///
-/// The request has no tools in a session whose requests have them, or asks for JSON. A reply to it would
-/// execute the command twice.
+/// A reply to such a request would execute the command twice. It has no tools of the agent. In addition, its
+/// conversation has baton's tool, or it asks for a format, or its last message is not a command.
 fn without_quoted(reading: &RequestReading, tooled: bool, policy: &Policy<'_>) -> Option<RequestReading> {
     let view = &reading.view;
     if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(view, policy.look.prefix) {

@@ -27,13 +27,13 @@ pub struct CutTarget {
     pub command: Option<String>,
     /// Commands typed while the agent worked, in the results that this request adds.
     pub interjected: Vec<InterjectedCommand>,
-    /// Reason why the handoff in the agent's last message was not found.
+    /// Reason why the handoff that the user's last message resumes was not found.
     pub unresolved: Option<Unresolved>,
     /// Whether the conversation was cut before and this transcript has no sentinel, or none that can be read.
     pub lost_sentinel: bool,
-    /// Sentinel whose handoff is neither in the store nor under its seal.
+    /// Id in the newest sentinel, if the store lacks its handoff and no seal proves its prompt.
     pub lost: Option<HandoffId>,
-    /// Whether a user's line makes this request the first after its handoff.
+    /// Whether this is the first request after the user pasted a sentinel to resume its handoff.
     pub resumed: bool,
 }
 
@@ -68,7 +68,7 @@ impl CutTarget {
         active.turn().map_or(0, |turn| turn + after)
     }
 
-    /// Describes the cut for a rewrite.
+    /// The cut as input of a rewrite.
     pub fn cut(&self) -> Cut<'_> {
         let Some(active) = &self.active else {
             return Cut::None;
@@ -93,7 +93,7 @@ impl CutTarget {
         self.active.is_none().then_some(open)
     }
 
-    /// Handoff at the beginning of the request's stretch.
+    /// Handoff that the request's stretch begins with. A stretch is the part of a conversation between two cuts.
     pub fn stretch(&self) -> HandoffId {
         self.active_id().unwrap_or(ThinkingOmission::UNCUT)
     }

@@ -77,9 +77,12 @@ impl PlannedRequest<'_> {
     /// # Errors
     /// A draft would make the request larger.
     ///
-    /// A given document or goal is the user's decision and always passes. So does a handoff at a threshold,
-    /// because only a large context reaches it, and a context that a draft did not shrink is not handed over
-    /// again. So does a transcript that the provider stores, because its size is unknown.
+    /// These may make the request larger:
+    ///
+    /// * a document or a focus that the user gave, because that is the user's decision
+    /// * a handoff at a threshold, because only a large context reaches one, and a context that is still above a
+    ///   threshold after the cut is not handed over again
+    /// * a transcript that the provider stores, because its size is unknown
     pub fn check_size(
         &self,
         request: &DraftRequest,

@@ -16,7 +16,8 @@ use crate::text::splice::Edit;
 /// memory together.
 const MAX_MARKERS_IN_TEXT: usize = 256;
 
-/// Maximum number of sentinels that are tried as the first one of this conversation.
+/// Maximum number of sentinels that are tried as this conversation's first one. Earlier ones in the string may
+/// be quotations.
 const MAX_FIRST_TEXTS: usize = 4;
 
 /// A sentinel in the string, and its handoff.
@@ -107,7 +108,7 @@ impl<'a> FlattenedLookup<'a> {
         Ok(known)
     }
 
-    /// Finds the last handoff in an unbroken line.
+    /// Finds the last handoff of the chain that leads to the end of the string.
     ///
     /// Without a session name, the transcript before the first sentinel must be the one that its handoff was
     /// made in. Each later handoff must follow from the one before.
@@ -132,7 +133,7 @@ impl<'a> FlattenedLookup<'a> {
         self.records
             .all(later.iter().map(|later| Need::Line(later.handoff.id)))?;
         for next in later {
-            // The next handoff may also follow from one that was left out of the transcript there.
+            // A handoff in between may be missing, because the agent left out the response that showed it.
             let before = last.as_ref().map(|last| last.handoff.id);
             if self.line(next.handoff.id, before)?.is_some() {
                 last = Some(next);
@@ -159,7 +160,7 @@ impl<'a> FlattenedLookup<'a> {
             })?;
         let counts = |id: &HandoffId| Some(*id) != until && !self.undone.is_undone(*id);
         let candidates = candidates.iter().copied().filter(counts);
-        // All lines are read together, to save round trips.
+        // The chains of all candidates are read together, to save round trips.
         self.records.all(candidates.clone().map(Need::Line))?;
         let mut lines = Vec::new();
         for id in candidates {

@@ -25,7 +25,7 @@ pub struct NextLeg {
     pub more: Vec<String>,
     /// Handoff that was shown last.
     pub after: Option<HandoffId>,
-    /// First turn of the agent's transcript that follows the head; `None` if nothing of it does.
+    /// First turn of the agent's transcript that follows the head; `None` if no turn does.
     pub kept_from: Option<usize>,
 }
 
@@ -72,7 +72,9 @@ impl PlannedRequest<'_> {
         Some(self.reading.view.leading() + kept.from.turns)
     }
 
-    /// The model's view after a handoff of this response with this head. The handoff may name another model.
+    /// Describes a request that begins with `head`, the start of a fresh context after a handoff in this response.
+    ///
+    /// `routed` is the model that the handoff names, if any.
     fn after<'b>(&'b self, head: &'b str, routed: Option<&'b str>, kept_from: Option<usize>) -> Rewrite<'b> {
         Rewrite {
             cut: match kept_from {

@@ -174,7 +174,7 @@ impl<'a> PlannedRequest<'a> {
                 added: 0,
                 handoff: None,
             };
-            // First, because the commands were removed before all other changes.
+            // Listed first, because the commands were removed before all other changes.
             rewritten.changes.insert(0, change);
         }
         rewritten
@@ -196,7 +196,7 @@ impl<'a> PlannedRequest<'a> {
         }
     }
 
-    /// Response that the request continues, by upstream's id.
+    /// The response that the request continues, by its id at upstream.
     fn goes_on(&self) -> Option<ContinuedResponse<'_>> {
         let id = self.pin.previous.as_ref()?.response()?;
         Some(ContinuedResponse {
@@ -213,12 +213,13 @@ impl<'a> PlannedRequest<'a> {
 
 /// Records that baton writes.
 impl PlannedRequest<'_> {
-    /// The user's words in the whole history that the agent sends, with the rules of the previous handoff.
+    /// Collects the statements that a carry-over prompt should contain: the user's words in the whole history that
+    /// the agent sends, the rules of the previous handoff, and the to-do list.
     pub fn users_words(&self, query: &RuleQuery<'_>) -> UsersWords {
         let active = self.pin.active.as_ref();
         let earlier = match query.earlier {
             Some(earlier) => carry::rules_of(earlier),
-            // Known only by its seal, so its rules are read from the prompt.
+            // The store has lost the previous handoff, so its rules are read from the prompt.
             None => active.map_or_else(Vec::new, |active| carry::rules_behind(&active.prompt)),
         };
         let said = match query.by_user {

@@ -32,7 +32,7 @@ pub struct BranchCosts {
     pub before: Option<usize>,
     /// Whether the user was offered a cut since the model's last response.
     pub offered: bool,
-    /// Usage limit that was near in the provider's last response.
+    /// The provider's usage limit, if the last response showed that it is near.
     pub limit: Option<NearLimit>,
     /// Reset time of the limit that the model was notified of.
     pub notified_limit: Option<u64>,

@@ -15,12 +15,12 @@ pub struct Policy<'a> {
     pub look: NoteSearch<'a>,
     /// Whether the agent's messages before the conversation survive a cut.
     pub keeps_preamble: bool,
-    /// Whether transcripts show the prompts of handoffs whose records do not tell.
+    /// Default of [`Handoff::spelled_out`](crate::record::Handoff::spelled_out) for records that do not state it.
     pub spelled_out: bool,
     /// Whether requests after a cut made now get the tool that searches the cut history.
     pub recall: bool,
     pub tools: &'a OurTools,
-    /// Whether an agent with a tool that starts a new context keeps to that tool.
+    /// Whether agents that have their own tool for a new context do without the handoff tool.
     pub agents_reset: bool,
     /// Whether the store may have insertions at all.
     pub may_have_insertions: bool,

@@ -90,9 +90,10 @@ impl CutTarget {
 impl PlannedRequest<'_> {
     /// Chooses the responder to a request for the model.
     ///
-    /// A request that repeats an earlier one continues after its handoff, so that it is sent as before.
+    /// If the response to an identical request broke off after its handoff, the leg after that handoff responds.
+    /// Otherwise a due handoff or question comes first, then the pending draft, then the model.
     pub fn answered_by(&self, now: &RespondInput<'_>) -> Decision {
-        // A repeated request is sent as before, and a handoff that the model called comes first.
+        // A repetition must be sent as it was before, and a handoff that the model has called comes first.
         let may_be_due = now.repeated.is_none() && !self.waits_for_turn_end();
         let branch = now.branch.filter(|_| may_be_due);
         let due = branch.and_then(|branch| self.due(branch, now.now_ms));
