@@ -82,7 +82,9 @@ impl StreamedAnswer {
         self.machine.handle_event(event);
     }
 
-    /// Reports that the leg failed before its end. `retry` tells whether a retry may succeed.
+    /// Reports that reading the leg failed before its end. `retry` tells whether another attempt may succeed.
+    ///
+    /// Another attempt follows only if the agent has seen no output of the leg.
     pub fn leg_broken(&mut self, retry: bool) {
         let shown = self.leg_shown();
         let report = self.merge.report().clone();

@@ -91,12 +91,12 @@ pub enum ResponseEffect {
     /// Write a hidden call without siblings and its result, and return the elements that make the model
     /// continue. Reported as `CallAnswered` or `NotWritten`.
     AnswerCall(AnsweredCall),
-    /// Store the upstream origin of the agent's response id. Reported as `Written` or
-    /// `NotWritten`.
+    /// Store where the next request continues if the agent names this response by its id. Reported as `Written`
+    /// or `NotWritten`.
     WriteId {
         /// Response id that the agent received.
         shown: String,
-        /// Upstream's origin of that id.
+        /// Upstream response or handoff that the id stands for.
         origin: ResponseOrigin,
     },
     /// Send a later leg. Reported as `LegBegun` or `LegRefused`.

@@ -342,8 +342,7 @@ impl ResponseMachine {
         self.end(close);
     }
 
-    /// Writes the upstream origin of the response id first, because the agent may use the id as soon as the
-    /// response ends.
+    /// Ends the response. First stores what its id stands for, because the agent may use the id at once.
     fn end(&mut self, close: ResponseEnd) {
         let Some(origin) = self.origin_after(&close) else {
             return self.over(Action::End(close));
@@ -355,8 +354,10 @@ impl ResponseMachine {
         );
     }
 
-    /// Returns the upstream origin of the response id that the agent knows. `None` if the id is upstream's
-    /// own, every call in that response has a result, and ids are not recorded.
+    /// Returns the upstream response or the handoff that the agent's response id stands for.
+    ///
+    /// `None` if there is nothing to store: the response cannot be continued by its id, or upstream knows it by the
+    /// same id, nothing is pending, and ids are not recorded.
     fn origin_after(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
         let shown = self.first_id.as_deref().unwrap_or_default();
         if !self.goes_on_by_id || shown.is_empty() {

@@ -12,7 +12,7 @@ pub enum AnswerOpening {
     /// No text: the response begins with the model's output, or with the sentinel of a handoff.
     #[default]
     None,
-    /// Report of a handoff, before its sentinel, which marks the report in place of a note.
+    /// Report of a handoff. The sentinel after it marks it as baton's, so it needs no note.
     Report(Arc<str>),
     /// Notice for the user, before the model's output.
     Notice(Arc<str>),
@@ -24,13 +24,13 @@ impl AnswerOpening {
         Self::None.followed_by(text)
     }
 
-    /// A further notice, after the one that there is, if any.
+    /// Appends a notice. Both notices share one note.
     pub fn followed_by(&self, text: &str) -> Self {
         let before = self.before_model().unwrap_or_default();
         Self::Notice(format!("{before}{}\n\n", note::answer(text, Uuid::nil())).into())
     }
 
-    /// The report of a handoff, one line, after the notice that there is, if any.
+    /// Appends the report of a handoff, a single line.
     pub fn reporting(&self, report: &str) -> Self {
         let before = self.before_model().unwrap_or_default();
         Self::Report(format!("{before}{BEGINS}{report}\n\n").into())
@@ -44,7 +44,7 @@ impl AnswerOpening {
         }
     }
 
-    /// The sentinel that begins the response, preceded by the report, if any.
+    /// Prepends the report, if there is one, to the sentinel that begins the response.
     pub fn with_sentinel(&self, sentinel: &str) -> String {
         match self {
             // The report ends with a blank line of its own.

@@ -1,7 +1,7 @@
 //! Progress line for the agent while a model writes a draft.
 //!
-//! The line is shown at once. It is its own note, which removes it from every later request, even if the
-//! response is interrupted after it.
+//! The line is shown at once. It needs no note after it: later requests recognize and lose it by its own words,
+//! even if the response is interrupted right after it.
 
 use bytes::Bytes;
 

@@ -36,8 +36,8 @@ pub struct VerdictInput {
 impl VerdictInput {
     /// Collects the inputs for the first leg of a planned request.
     ///
-    /// `tooled` tells whether the request was sent with the tool. `max_chain` limits the legs of its
-    /// response, together with the handoffs that follow each other in front of it.
+    /// `tooled` tells whether the request was sent with the tool. `max_chain` limits the legs of its response
+    /// plus the handoffs that the model has just made in a row, with almost no work between them.
     pub fn new(plan: &PlannedRequest<'_>, sent: &RewriteOutcome, tooled: bool, max_chain: u32) -> Self {
         let stored = || plan.pin.stored_turn().and_then(|turn| turn.pending.clone());
         let pending = sent.pending.clone().or_else(stored);
