@@ -34,9 +34,9 @@ pub(super) struct Elements<'v> {
 
 #[derive(Clone, Copy, Default)]
 struct ElementSource {
-    /// Index of the agent turn it was created from.
+    /// Index of the agent turn that the element was created from; `None` for an element of baton.
     turn: Option<usize>,
-    /// Bytes before it in the agent's body; empty means "write a comma".
+    /// Bytes between the previous element and this one in the agent's body; empty means "write a comma".
     gap: Span,
 }
 

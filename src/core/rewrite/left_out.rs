@@ -65,7 +65,7 @@ pub fn last_in<'a>(
         .rfind(|(p, digest)| p.position.digest == *digest || is_resent(view, p));
     let valid = valid.map(|(p, _)| (leading + p.position.turns, *p));
     let is_found = |point: &CutPoint| valid.is_some_and(|(_, found)| found.handoff == point.handoff);
-    // A moved message can only show a later handoff than the one that was found.
+    // The text around a moved message is weaker evidence than a digest, so it can only show a later handoff.
     let behind = valid.map(|(turn, _)| turn).or(after);
     let mut newer = movable
         .iter()
@@ -86,9 +86,9 @@ fn moved_to(view: &View, point: &CutPoint, after: Option<usize>) -> Option<usize
     places.find(|at| are_before(view, *at, &point.texts))
 }
 
-/// Digests of the transcript before each user message that follows no response, after turn `after`.
+/// Digests of the transcript up to each position after turn `after` where a response may be missing.
 ///
-/// A response may be missing there. Only the last 256 are returned, in transcript order.
+/// These are user messages that follow no response. Only the last 256 count, in transcript order.
 pub fn missing_answers(view: &View, after: Option<usize>) -> Vec<String> {
     let counts: Vec<usize> = places_of_answers(view, after)
         .map(|at| at - view.leading())

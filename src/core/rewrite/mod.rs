@@ -1,8 +1,9 @@
 //! Turns the agent's request into the upstream request: cut, hidden pairs, unescaped text, tool.
 //!
 //! There are two steps, so that the caller can query the store between them. `RequestReading` finds anything
-//! that may be baton's, and `rewrite` applies the confirmed parts. Both are pure. Depends on a wire only
-//! through its trait and its `View`, and not on sockets, stores or clocks.
+//! that may be baton's, and `rewrite` applies the confirmed parts. Both are pure. The module depends on
+//! a wire only through its [`Wire`](crate::wire::Wire) and its [`View`](crate::wire::View), and not on sockets,
+//! stores or clocks.
 
 mod apply;
 mod chained;
