@@ -35,7 +35,7 @@ pub enum BrakeReason<'a> {
     Budget(Account<'a>, BudgetUnit),
     /// The model repeats a call.
     Repeat(RepeatedCall),
-    /// The agent repeats a request that was answered so often.
+    /// The agent repeats a request that has had this many complete responses.
     SameRequest(u32),
     /// The user stopped the session.
     Halted,
@@ -97,7 +97,7 @@ pub fn decide<'a>(input: &BrakeInput<'a>) -> BrakeDecision<'a> {
     }
 }
 
-/// Whether the newest request was answered so often that it is stopped.
+/// Whether the newest request has had so many complete responses that sending it again is a loop.
 pub fn is_same_again(ledger: &Ledger) -> bool {
     ledger.repeats >= MAX_SAME_REQUESTS
 }
@@ -111,7 +111,7 @@ fn near<'a>(input: &BrakeInput<'a>) -> BrakeDecision<'a> {
     near.map_or(BrakeDecision::Pass, BrakeDecision::TellModel)
 }
 
-/// Repetitions beyond the one that the model is told of. Those that the user let pass do not count.
+/// Number of repetitions since the model was told, without those that the user let pass; negative before that.
 fn over(repeat: &RepeatedCall, session: Option<&Ledger>) -> i64 {
     let passed = session.map_or(&[][..], |ledger| &ledger.passed);
     let passed = passed.iter().find(|mark| mark.key == repeat.mark.key);

@@ -5,8 +5,8 @@
 //! calls ─► RepeatedCall ├─► decide ─► pass | tell the model | pass, and tell the user | end
 //! request ─────────────┘
 //! ```
-//! Only a request that continues the agent's own work can be stopped. A new message of the user's always passes. Calls
-//! are compared, not messages: after a cut or a compaction the number of messages is small, and that is no loop.
+//! Only a request that continues the agent's own work can be stopped. The user's new message always passes. The brake
+//! compares calls and not numbers of messages: a transcript also shrinks by a cut or a compaction, which is not a loop.
 //!
 //! Must not know: stores, clocks, prices, how a response is sent.
 

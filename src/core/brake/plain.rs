@@ -1,4 +1,4 @@
-//! Results without what differs between two runs of the same: times, durations and ids.
+//! Results without the values that differ between two equal calls: times, durations and ids.
 
 use crate::agents::wordings;
 
@@ -15,7 +15,7 @@ const VOLATILE_NAMES: [&str; 6] = [
 /// Units of durations.
 const UNITS: [&str; 9] = ["s", "ms", "us", "ns", "sec", "secs", "min", "seconds", "minutes"];
 
-/// A result without these values.
+/// The words of a result, with `~` in place of each value that differs from run to run.
 pub(super) fn plain_result(text: &str) -> String {
     // A reminder of the agent differs from call to call, and would hide the repetition.
     let text = wordings::before_reminders(text);

@@ -139,7 +139,7 @@ impl Account<'_> {
         BudgetUnit::ALL.into_iter().find(is_over)
     }
 
-    /// The unit of which little is left, unless the model was told since the last grant.
+    /// The first unit with little left, unless the model was told since the last grant.
     pub fn nearly_used_up(&self) -> Option<BudgetUnit> {
         // Each grant allows one more notice.
         if self.ledger.told > self.ledger.grants {
@@ -152,8 +152,9 @@ impl Account<'_> {
         BudgetUnit::ALL.into_iter().find(is_near)
     }
 
-    /// What the user's `::go` grants: as much again of each used limit, or these microdollars. At least enough for the next
-    /// request.
+    /// Amounts that the user's `::go` adds: for each limit that is reached, the limit once more, or these microdollars.
+    ///
+    /// An overshoot is granted in addition, so that at least the next request passes.
     pub fn grant(&self, microdollars: Option<u64>) -> Amounts {
         let mut grant = Amounts::default();
         for unit in BudgetUnit::ALL {

@@ -1,7 +1,7 @@
 //! Repeated calls: the same call with the same result, a command that keeps failing, reviews without a change between.
 //!
-//! A call that changes files, or may, is progress: what was counted before it no longer counts. So is a message of the
-//! user's. In doubt nothing is a repetition: a call that waits for something, or of an unknown tool that worked.
+//! A call that changes files, or may change them, is progress and resets the counts. So does a user message. A doubtful
+//! call does not count: one that waits for something, or a successful call of an unknown tool.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ use crate::text::prose::one_line;
 use crate::transcript::{ToolUse, Transcript, TranscriptPartKind};
 use crate::wire::{Role, View};
 
-/// Bytes of a call in a text.
+/// Maximum length of a call in a message, in bytes.
 const MAX_SHOWN_BYTES: usize = 80;
 
 /// Arguments that describe a call and do not change it.
@@ -75,7 +75,7 @@ pub struct RepeatedCall {
 struct SeenCall {
     kind: RepeatKind,
     count: u32,
-    /// The turn with its last result. A call made before that is a parallel one.
+    /// Turn of the call's last result. A call that the model made before that turn is a parallel one.
     answered: usize,
 }
 
@@ -87,8 +87,9 @@ enum CallEffect {
     Changes,
 }
 
-/// The call of the model's last turn that was repeated most, from the count on at which the model is told. Turns
-/// after which the user spoke are not counted.
+/// Finds the most repeated call of the model's last turn, if it was repeated often enough to tell the model.
+///
+/// Turns before the user's last words do not count.
 pub fn repeated_call(view: &View, tags: &[String]) -> Option<RepeatedCall> {
     let transcript = Transcript::from_view(view);
     let last_model = view.turns.iter().rposition(|turn| turn.role.may_be_models())?;
@@ -137,7 +138,7 @@ pub fn repeated_call(view: &View, tags: &[String]) -> Option<RepeatedCall> {
     newest
 }
 
-/// The last turn with words of the user's.
+/// The last turn that contains the user's words.
 fn last_of_user(transcript: &Transcript<'_>, tags: &[String]) -> Option<usize> {
     (0..transcript.len())
         .rev()
@@ -156,7 +157,7 @@ fn has_users_words(transcript: &Transcript<'_>, at: usize, tags: &[String]) -> b
     }
 }
 
-/// Whether a request continues the agent's own work: it brings results of the model's calls, and nothing of the user's.
+/// Whether a request continues the agent's own work: it adds results of the model's calls, and no input of the user.
 pub fn continues_own_work(view: &View, tags: &[String]) -> bool {
     let transcript = Transcript::from_view(view);
     let Some(last) = view.turns.iter().rposition(|turn| turn.role.may_be_models()) else {
