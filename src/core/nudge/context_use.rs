@@ -8,8 +8,9 @@ use crate::wire::Usage;
 /// Additional tokens before a model is notified again.
 const RENOTIFY_TOKENS: u64 = 100_000;
 
-/// Grace for finishing a step if none is marked as done: this share of the window, scaled by the threshold
-/// that was passed.
+/// Grace for a model that marks no step as done, as a share of the window.
+///
+/// If the threshold is a number of tokens, the grace is proportional to it.
 const PATIENCE: f64 = 0.1;
 
 /// Two handoffs within this many exchanges leave no room for work between them.
@@ -93,18 +94,19 @@ named! {
         NotWritten = "not_written",
         /// An automatic handoff produced no draft.
         AutoFailed = "auto_failed",
-        /// A handoff loop, so that the model gets no more nudges in this task.
-        ///
-        /// Either the context after the cut is above the threshold on its own, or two handoffs came in close
-        /// succession.
+        /// The context was above a threshold right after a cut. Another handoff would not shrink it, so the model
+        /// gets no more nudges in this task.
         LargeCut = "large_cut",
+        /// Two handoffs came in close succession, so the model gets no more nudges in this task.
         CloseHandoffs = "close_handoffs",
-        /// A shadow decision: a notice would have been given, an automatic handoff made, one that costs
-        /// nothing, or one after a plan.
+        /// In shadow mode: the model would have been notified.
         #[serde(rename = "would_tell")]
         WouldNotify = "would_tell",
+        /// In shadow mode: a threshold would have caused a handoff.
         WouldHandOver = "would_hand_over",
+        /// In shadow mode: a handoff would have cost nothing.
         WouldCutFree = "would_cut_free",
+        /// In shadow mode: a handoff would have followed the plan that the user has just accepted.
         WouldFollowPlan = "would_follow_plan",
     }
 }
