@@ -3,8 +3,8 @@
 //! ```text
 //! an agent's lines ─► session (calls with usage and times) ─► counted once ─► replay under each policy ─► report
 //! ```
-//! Knows the session files of agents. Must not know files, databases, clocks. Entries come in one at a time. The only text that is kept is
-//! the beginning of a session's first request.
+//! Depends on the format of agents' session files, and not on file systems, databases or clocks. Entries come in one at a time. Of their
+//! text, only the beginning of a session's first request is kept.
 
 mod hindsight;
 mod lost;

@@ -23,7 +23,7 @@ const FOLLOW_ERROR: f64 = 0.25;
 /// Relative change of the cost below which a session counts as unchanged by a policy.
 pub(super) const UNCHANGED: f64 = 0.005;
 
-/// Parameters of a trial.
+/// Parameters for replaying recorded sessions under each policy.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialSettings<'a> {
     pub prices: &'a PriceTable,

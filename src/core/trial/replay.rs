@@ -219,7 +219,8 @@ impl<'a> Replay<'a> {
     /// Number of cached tokens of a call: those recorded, by their position in this history.
     fn cache_gives(&self, call: &ReplayCall) -> u64 {
         let (read, prefix) = (call.counts.cache_read, self.session.prefix);
-        // Providers that cache their output, and requests that the record lacks, give more than the call before had.
+        // The cache may serve more than the previous call sent: some providers cache their output, and the record may
+        // lack requests in between.
         let more = match self.cached >= self.history {
             true => read.saturating_sub(self.recorded),
             false => 0,

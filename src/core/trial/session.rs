@@ -1,4 +1,4 @@
-//! A recorded session, and which calls count if several records have them.
+//! Recorded sessions. A call that several records contain counts once.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ pub struct RecordedSession {
     /// Whether the session ends with a finished to-do list.
     #[serde(skip)]
     pub ends_finished: bool,
-    /// Whether it ran through baton, by handoffs in it or by the journal.
+    /// Whether the session ran through baton, as handoffs in it or the journal show.
     pub behind_baton: bool,
     /// Whether calls have no usage, and their sizes are estimated from the session's sums.
     pub estimated: bool,
@@ -55,7 +55,7 @@ pub struct RecordedCall {
     pub rounds: TokenCounts,
     /// Whether the user spoke since the previous call.
     pub user: bool,
-    /// Whether a to-do list was finished before that.
+    /// Whether a to-do list was finished before the user spoke.
     pub finished: bool,
     /// Whether the user accepted a plan since the previous call.
     pub plan: bool,
