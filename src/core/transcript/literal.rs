@@ -85,7 +85,9 @@ impl<'a> CallArguments<'a> {
         Self { body, span }
     }
 
-    /// The arguments as text: JSON for most tools, free text for some.
+    /// Decodes the arguments: a JSON object for most tools, free text for some.
+    ///
+    /// Wires that send the object inside a JSON string, and those that send it as it is, give the same text.
     pub fn get(&self) -> Cow<'a, str> {
         match JsonText::literal(self.body, self.span) {
             Some(text) => text.get(),

@@ -109,7 +109,8 @@ impl View {
         lossy(self.text(span))
     }
 
-    /// The buffer that the spans of a turn and its parts refer to.
+    /// The buffer that the spans of a turn and its parts refer to: the request's body, or text that a rewrite has
+    /// made.
     pub fn text_of(&self, turn: usize) -> &Bytes {
         match self.turns.get(turn).map_or(0, |turn| turn.text) {
             0 => &self.body,

@@ -50,7 +50,7 @@ impl BlockWriter {
     /// Takes a line into the budget; `false` if it does not fit.
     pub(super) fn takes(&mut self, kind: CarriedKind, text: &str) -> bool {
         let is_first = !self.kinds.contains(&kind);
-        // A line break is part of a token.
+        // Counts one token for the line break.
         let line = tokens(text) + tokens(ITEM) + 1;
         // The first line of a kind also pays for the heading.
         let heading = match is_first {
@@ -116,7 +116,9 @@ pub(super) fn split(prompt: &str) -> (&str, Vec<&str>) {
     (before.trim_end(), rules.collect())
 }
 
-/// The prompt without blocks that its writer copied from the context. The items that still hold are appended anew.
+/// Removes `<carried-over>` blocks from a new prompt, which its writer copied from the previous one.
+///
+/// The caller appends a new block with the items that still hold.
 pub fn without_blocks(prompt: &str) -> Cow<'_, str> {
     if !has_edge(prompt) {
         return prompt.into();
