@@ -50,7 +50,7 @@ pub(super) struct RunArgs {
     /// Set the topic of the session's handoffs: letters, digits, `.`, `_` and `-` [handoff.topic]
     #[arg(long, value_name = "NAME", value_parser = topic)]
     topic: Option<String>,
-    /// Stop the agent when its session has cost this many US dollars, with `::go` to go on [brake.session_dollars]
+    /// Stop the agent when its session has cost this many US dollars; `::go` lets it continue [brake.session_dollars]
     #[arg(long, value_name = "DOLLARS", value_parser = budget)]
     budget: Option<String>,
     /// Change nothing, and record where handoffs would have happened [handoff.inject]

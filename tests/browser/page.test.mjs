@@ -284,7 +284,7 @@ test("the handoff that counts is named", async () => {
   assert.doesNotMatch(await steps.first().innerText(), /active/);
 });
 
-test("an exchange shows what stayed behind beside what went on", async () => {
+test("an exchange shows what was cut next to what was sent", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(20)}`);
   assert.ok((await page.locator(".cell.cut").count()) >= 4);

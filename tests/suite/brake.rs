@@ -117,7 +117,7 @@ async fn goes_on(variant: Variant) {
     let done = stage.ask(&go, true).await;
     assert!(
         done.text
-            .starts_with("baton: the agent may go on. Budgets: session 3 model calls of 6"),
+            .starts_with("baton: the agent may continue. Budgets: session 3 model calls of 6"),
         "{}",
         done.text
     );
@@ -416,7 +416,7 @@ async fn dollars_are_counted_and_granted() {
     let history = stage.ran(&history, &answer);
     let ended = ask(&history).await;
     assert!(
-        ended.text.contains("`::go 10` goes on for 10 dollars more"),
+        ended.text.contains("`::go 10` continues for 10 dollars more"),
         "{}",
         ended.text
     );

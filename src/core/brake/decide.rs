@@ -23,7 +23,7 @@ named! {
         StoppedLoop = "stopped_loop",
         /// The agent was stopped because the user had stopped the session.
         StoppedUser = "stopped_user",
-        /// The user let a stopped agent go on.
+        /// The user let a stopped agent continue.
         WentOn = "went_on",
     }
 }

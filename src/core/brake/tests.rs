@@ -469,7 +469,7 @@ fn an_end_says_what_was_spent_and_how_to_go_on() {
     for part in [
         "used up ($5.03 of $5.00)",
         "Spent: $5.03, 50.3 M tokens, 1 model call.",
-        "`::go` goes on with as much again",
+        "`::go` continues with as much again",
         "`::go 10`",
         "`::stop`",
     ] {

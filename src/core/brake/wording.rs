@@ -20,7 +20,7 @@ pub struct EndText<'a> {
     pub prefix: &'a str,
     /// Whether the agent is a subagent, whose response its caller reads.
     pub is_subagent: bool,
-    /// Whether the user may let the agent go on.
+    /// Whether the user may let the agent continue.
     pub may_go_on: bool,
     /// Facts that the transcript proves.
     pub seen: Option<&'a SeenFacts>,
@@ -52,20 +52,20 @@ fn next(reason: &BrakeReason<'_>, end: &EndText<'_>) -> String {
             .to_owned();
     }
     if prefix.is_empty() || !end.may_go_on {
-        return "Nothing is lost: the request was not sent, and a message of yours passes.".to_owned();
+        return "Nothing is lost: only this request was not sent. Your own messages still are.".to_owned();
     }
     let dollars = match reason {
         BrakeReason::Budget(_, BudgetUnit::Dollars) => {
-            format!(" `{prefix}go 10` goes on for 10 dollars more;")
+            format!(" `{prefix}go 10` continues for 10 dollars more;")
         }
         _ => String::new(),
     };
     let again = match reason {
-        BrakeReason::Budget(..) => "goes on with as much again",
-        _ => "goes on",
+        BrakeReason::Budget(..) => "continues with as much again",
+        _ => "continues",
     };
     format!(
-        "Nothing is lost. `{prefix}go` {again};{dollars} `{prefix}stop` keeps it stopped. Any other message of yours passes, too."
+        "Nothing is lost. `{prefix}go` {again};{dollars} `{prefix}stop` keeps it stopped. Any other message of yours is sent, too."
     )
 }
 
@@ -218,10 +218,10 @@ pub fn user_notice(reason: &BrakeReason<'_>, prefix: &str, may_go_on: bool) -> S
     let go = match prefix {
         "" => String::new(),
         _ if !may_go_on => String::new(),
-        prefix => format!(" `{prefix}go` lets the agent go on."),
+        prefix => format!(" `{prefix}go` lets the agent continue."),
     };
     format!(
-        "{}. Your message passes; the agent's own work after it does not.{go}",
+        "{}. Your message is sent, but the agent's own work after it is not.{go}",
         why(reason)
     )
 }
@@ -229,13 +229,13 @@ pub fn user_notice(reason: &BrakeReason<'_>, prefix: &str, may_go_on: bool) -> S
 /// The answer to `::go`, or the notice before the model's output that follows it.
 pub fn go_on(accounts: &[Account<'_>]) -> String {
     let left = status_line(accounts).map_or(String::new(), |line| format!(" {line}"));
-    format!("the agent may go on.{left}")
+    format!("the agent may continue.{left}")
 }
 
 /// The answer to `::stop`.
 pub fn halted(prefix: &str) -> String {
     format!(
-        "the session is stopped: the agent and its subagents do nothing more by themselves. `{prefix}go` lets them go on."
+        "the session is stopped: the agent and its subagents do nothing more by themselves. `{prefix}go` lets them continue."
     )
 }
 

@@ -15,18 +15,18 @@ const COMMANDS: [(&str, &str); 15] = [
         "handoff undo [ID]",
         "undo the last handoff, or that one; the same command again reverts it",
     ),
-    ("handoff resume ID", "from here on the model knows that handoff"),
+    ("handoff resume ID", "continue from that handoff"),
     (
         "handoff topic [NAME]",
         "the topic of this session's handoffs; with NAME, a new one",
     ),
     (
         "go [DOLLARS]",
-        "a stopped agent goes on: for a budget as large again, or for DOLLARS more",
+        "let a stopped agent continue: with as much again, or for DOLLARS more",
     ),
     (
         "stop",
-        "the agent and its subagents do nothing more by themselves",
+        "stop the agent and its subagents, until you let them continue",
     ),
     ("help", "this list"),
     ("pin TEXT", "every later handoff carries TEXT, word for word"),

@@ -18,12 +18,12 @@ pub(super) const MAX_CANDIDATES: usize = 64;
 /// Reply to a user who resumes a handoff that is unknown here.
 const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sent to the model. `baton handoffs list` \
 shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
-and to the state directory that it was made with. To go on without it, send your message again without that line.";
+and to the state directory that it was made with. To continue without it, send your message again without that line.";
 
 /// Reply to a user who resumes by a line whose id is cut so short that several handoffs match.
 const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
 Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
-show ID` the line to begin with. To go on without it, send your message again without that line.";
+show ID` the line to begin with. To continue without it, send your message again without that line.";
 
 /// Reason why the line by which a user resumes a handoff names no single one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

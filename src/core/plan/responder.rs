@@ -162,7 +162,7 @@ impl PlannedRequest<'_> {
             prefix => format!("`{prefix}handoff`"),
         };
         Some(format!(
-            "{}. A handoff now would save about ${:.2}: {yes}. Any other message goes on with the whole history.",
+            "{}. A handoff now would save about ${:.2}: {yes}. Any other message continues with the whole history.",
             cut.reason.text(),
             cut.saved.max(0.01),
         ))
