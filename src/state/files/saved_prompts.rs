@@ -27,11 +27,11 @@ pub fn keep(
 ) {
     tokio::task::spawn_blocking(move || match write_new(&directory, &stem(at_ms), &text) {
         Ok(path) => {
-            tracing::info!(exchange, path = %path.display(), "automatic handoff saved");
+            tracing::info!(exchange, path = %path.display(), "saved the prompt of an automatic handoff");
             kept(path);
         }
         Err(error) => {
-            tracing::warn!(exchange, directory = %directory.display(), %error, "automatic handoff not saved");
+            tracing::warn!(exchange, directory = %directory.display(), %error, "failed to save the prompt of an automatic handoff; the handoff itself is stored");
         }
     });
 }

@@ -79,8 +79,9 @@ impl Archive {
         Ok(())
     }
 
-    /// Marks an exchange whose end was lost, to end its row in the next transaction. Until then retention may
-    /// delete the row.
+    /// Marks an exchange whose end was lost, so that the next transaction ends its row.
+    ///
+    /// Meanwhile retention may delete the row although it is still open.
     ///
     /// The set is bounded, since the next transaction may be far off. A row beyond the bound stays open until
     /// the next start.

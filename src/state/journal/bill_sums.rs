@@ -68,7 +68,7 @@ impl BillSum {
         sum
     }
 
-    /// Sums entries by group. Days are in order; other groups are sorted by cost, the highest first.
+    /// Returns a sum for each group. Days are in chronological order, other groups by descending cost.
     pub fn by(group: BillGroup, entries: &[BillEntry]) -> Vec<Self> {
         let mut sums = BTreeMap::<String, Self>::new();
         for entry in entries {
@@ -92,8 +92,8 @@ impl BillSum {
             return;
         };
         self.cost += cost;
-        // A request of baton's (a draft) would not exist without baton, so its whole cost counts against the
-        // savings.
+        // A request that baton makes itself (for a draft) would not exist without baton, so its whole cost counts
+        // against the savings.
         self.without_cost += entry.without_cost.unwrap_or(0.0);
         self.saved += entry.saved.unwrap_or(-cost);
         // Errors of one estimate have the same sign, so they add up instead of cancelling.

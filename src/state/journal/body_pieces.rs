@@ -27,10 +27,13 @@ pub(super) struct MessagePiece {
     pub(super) role: Role,
 }
 
-/// A run of messages that the sent body shares with the request. Only the first one is parsed again.
+/// A run of adjacent messages that the sent body shares with the request.
+///
+/// Only the first one is in the shortened text and is parsed. The others are added afterwards.
 struct MessageRun {
     /// Offset of the first message in the shortened text.
     at: usize,
+    /// Indices of the other messages in the request.
     others: Range<usize>,
 }
 

@@ -193,7 +193,7 @@ impl MessageGap<'_> {
 
     fn reason_of_new(&self, j: usize) -> Option<ChangeReason> {
         let requested = self.first_of(&[ChangeReason::AskAgain, ChangeReason::Draft]);
-        // baton appends its own request at the end.
+        // baton's own request to the model (for a draft, or after a refused call) is the last message.
         if self.last && requested.is_some() && self.whys.len() > 1 {
             return requested;
         }

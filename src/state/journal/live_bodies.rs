@@ -80,7 +80,7 @@ impl LiveBodies {
     pub(super) fn ended(&self, id: &str) {
         let mut bodies = locked(&self.bodies);
         bodies.remove(id);
-        // The count is set under the lock, so it never differs from the map for long.
+        // Set under the lock, so that concurrent calls cannot leave an outdated count.
         self.watching.store(bodies.len(), Relaxed);
     }
 

@@ -136,7 +136,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
             writer.run();
         }
         Err(error) => {
-            tracing::error!(%error, "the journal is off");
+            tracing::error!(%error, "failed to open the journal; the journal is off");
             writer::drop_all(&notes, &load);
         }
     };

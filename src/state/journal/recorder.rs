@@ -224,8 +224,8 @@ const COPIED: usize = 4096;
 /// Size up to which copied chunks are joined.
 const JOINED: usize = 32 << 10;
 
-/// Step size for reserving room. Smaller steps would make every chunk touch the counter that all streams
-/// share.
+/// Maximum step for reserving room, unless one chunk needs more. Small steps would make every chunk touch the
+/// counter that all streams share.
 const ROOM: usize = 16 << 10;
 
 /// The body being captured.
@@ -291,8 +291,7 @@ impl BodyCapture {
         }
     }
 
-    /// Reserves room for `wanted` more bytes and some beyond, within the bounds of one body and of all
-    /// bodies.
+    /// Reserves room for at least `wanted` more bytes, within the bounds of one body and of all bodies.
     fn make_room(&mut self, wanted: usize) {
         let Some((RecordedExchange { queue, .. }, _)) = self.to.as_ref().map(|(open, side)| (&**open, side))
         else {

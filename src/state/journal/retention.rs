@@ -29,7 +29,7 @@ const TRANSACTION_SHARE: u64 = 32;
 const TRANSACTION: u64 = 1 << 20;
 
 impl JournalBounds {
-    /// Returns the bytes of bodies that one transaction may add.
+    /// Returns the maximum bytes of bodies in one transaction.
     pub(super) fn transaction(self) -> usize {
         (self.max_bytes / TRANSACTION_SHARE).min(TRANSACTION) as usize
     }

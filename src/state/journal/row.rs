@@ -106,8 +106,8 @@ pub(super) fn has_failed(facts: &ExchangeFacts) -> bool {
 /// Maximum number of legs listed for one exchange. No exchange has as many, so a broken file costs no memory.
 const MAX_LEGS: usize = 10_000;
 
-/// Columns of a row, with the agent's last message if it is the user's text. A harness's text begins with a
-/// tag.
+/// Columns of a row, with the first line of the agent's last message if the user wrote it. Text that begins with
+/// a tag is the harness's.
 pub(super) const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
      e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.list, e.tail, e.headers, e.headers_own,
      e.shown, e.shown_cut, e.shown_headers, e.shown_headers_own FROM exchanges e

@@ -69,7 +69,7 @@ impl SearchPattern {
                 .is_none_or(|word| AnswerContent::may_hold(chunk, |text| word.is_match(text)))
             && let Some(text) = answer_as_read(chunk)
         {
-            // In a stream, matches in the frames around the text are not wanted.
+            // A match in the framing of a stream, outside of its text, does not count.
             let found = self.snippet(&text);
             if found.is_some() || is_stream(chunk) {
                 return found;

@@ -78,7 +78,7 @@ impl WriterState {
         match done {
             Err(error) if !self.broken => {
                 self.broken = true;
-                tracing::error!(%error, "the journal cannot be written; the proxy continues without it");
+                tracing::error!(%error, "failed to write the journal; continuing without it");
             }
             Ok(()) if self.broken => {
                 self.broken = false;
@@ -97,7 +97,10 @@ impl WriterState {
         self.odd += 1;
         // Logged at 1, 2, 4, 8, …: a note that fails in every exchange must not flood the log.
         if self.odd.is_power_of_two() {
-            tracing::error!(notes = self.odd, "the journal left out unreadable notes");
+            tracing::error!(
+                notes = self.odd,
+                "writing notes to the journal panicked; skipping them"
+            );
         }
     }
 
@@ -106,7 +109,7 @@ impl WriterState {
             self.full = !room;
             if self.full {
                 tracing::warn!(
-                    "journal.max_bytes is reached faster than old exchanges can be deleted: copies are dropped"
+                    "failed to delete old exchanges as fast as journal.max_bytes is reached; dropping copies"
                 );
             }
         }

@@ -74,7 +74,7 @@ pub fn delete_files(
     let mut deleted = directory.forget(is_selected, dry_run)?;
     for id in ids {
         let dir = directory.dir().join(id.to_string());
-        // A link is not followed, because somebody else made it.
+        // A link is not followed: baton makes none, so its target is not baton's to delete.
         if !fs::symlink_metadata(&dir).is_ok_and(|found| found.is_dir()) {
             continue;
         }

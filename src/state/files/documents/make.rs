@@ -17,7 +17,7 @@ struct WorkPlace {
     directory: Option<String>,
     /// State of the repository, as read by git.
     checkout: Option<Checkout>,
-    /// Whether there is a repository or directory that baton did not read.
+    /// Whether the session had a repository or directory whose state baton did not read.
     is_unread: bool,
 }
 

@@ -9,7 +9,7 @@
 //! affects it. A process killed before the row is written leaves a handoff without a document. One killed
 //! later leaves the row, and the next start writes the files that are missing or outdated.
 //!
-//! Knows drafts, documents and the store. Must not know: exchanges, sockets.
+//! Depends on drafts, documents and the store. Must not depend on exchanges or sockets.
 
 mod forget;
 mod make;

@@ -74,7 +74,7 @@ pub(super) async fn write_yaml(record: DocumentRecord, keep_files: usize) {
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    tracing::warn!(target: "baton", handoff = %id, %error, "a document has no handoff file");
+    tracing::warn!(target: "baton", handoff = %id, %error, "failed to write the handoff file of a document; the document itself is stored");
 }
 
 /// Sets the status of a handoff that has a document, in the handoff, the document and the files.
@@ -204,7 +204,7 @@ async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId]) 
             Err(error) => Err(error),
         };
         if let Err(error) = written {
-            tracing::warn!(target: "baton", handoff = %id, %error, "a document's files do not have its new status");
+            tracing::warn!(target: "baton", handoff = %id, %error, "failed to write the new status to a document's files; the store has it");
         }
     }
 }

@@ -77,7 +77,7 @@ impl DocumentWriter {
             && let Some(shared) = &self.0
         {
             shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(target: "baton", handoff = %id, "no document: too many handoffs at once");
+            tracing::warn!(target: "baton", handoff = %id, "failed to queue a document, because too many wait; the handoff has none");
         }
     }
 
@@ -140,7 +140,7 @@ async fn run(
                 match within(settings.limit, write(&settings, &store, *stored)).await {
                     Ok(_) => counters.written.fetch_add(1, Ordering::Relaxed),
                     Err(error) => {
-                        tracing::warn!(target: "baton", handoff = %id, %error, "document not written");
+                        tracing::warn!(target: "baton", handoff = %id, %error, "failed to write a document; the handoff itself is stored");
                         counters.failed.fetch_add(1, Ordering::Relaxed)
                     }
                 };
@@ -173,16 +173,18 @@ async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     match archive_old(store, ago_ms(age)).await {
         Ok(0) => {}
         Ok(documents) => {
-            tracing::info!(target: "baton", documents, "superseded documents were archived by age")
+            tracing::info!(target: "baton", documents, "archived old superseded documents")
         }
-        Err(error) => tracing::warn!(target: "baton", %error, "superseded documents were not archived"),
+        Err(error) => {
+            tracing::warn!(target: "baton", %error, "failed to archive old superseded documents; trying again later")
+        }
     }
 }
 
 /// Rewrites files of stored documents that are missing or outdated.
 ///
-/// They are left by a process that was killed, or by a directory that was not writable then. Documents in
-/// another directory belong to another process, or to a state directory that was moved.
+/// Such files remain if a process was killed, or if the directory was not writable. Documents in another directory
+/// are skipped: they belong to another process, or to a state directory that was moved.
 async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
     let newest = DocumentFilter {
         limit: REPAIRED_AT_START,
@@ -216,7 +218,7 @@ async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
             let _ = tokio::time::timeout(limit, written).await;
         }
         if let Err(error) = within(limit, write_files(record)).await {
-            tracing::warn!(target: "baton", handoff = %id, %error, "a document's files cannot be written again");
+            tracing::warn!(target: "baton", handoff = %id, %error, "failed to rewrite a document's files; the next start tries again");
         }
     }
 }
@@ -228,9 +230,11 @@ async fn resume(store: &SharedStore, principal: &str, id: HandoffId) {
             handoff = %id,
             before = before.name(),
             superseded = superseded.len(),
-            "resumed: its document is active again"
+            "made the document of a resumed handoff active again"
         ),
         Ok(_) => {}
-        Err(error) => tracing::warn!(target: "baton", handoff = %id, %error, "document not made active"),
+        Err(error) => {
+            tracing::warn!(target: "baton", handoff = %id, %error, "failed to make the document of a resumed handoff active; leaving its status unchanged")
+        }
     }
 }

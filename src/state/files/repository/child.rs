@@ -71,8 +71,9 @@ pub(crate) fn output(command: &mut Command, limit: Duration) -> Option<String> {
     Some(String::from_utf8_lossy(&text?).into_owned())
 }
 
-/// Kills a child and everything that it started. The group outlives the child only if one of its processes is
-/// left.
+/// Kills a child and everything that it started.
+///
+/// After the child has ended, its process group exists only if one of the processes that it started is left.
 fn kill(child: &mut Child, is_running: bool) {
     if let Some(group) = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default()) {
         let _ = kill_process_group(group, Signal::KILL);

@@ -82,8 +82,10 @@ pub fn state(dir: &Path) -> String {
     }
 }
 
-/// Returns the state of the repository that a draft reports: that of the session's directory, if it may be looked at. The
-/// configured directory counts only if the session names none.
+/// Returns the state of the repository that a draft describes.
+///
+/// This is the repository of the session's directory, if baton may read it. The configured directory is used only
+/// if the session names none. The result is empty if there is no directory to read.
 pub fn draft_state(whereabouts: &Whereabouts, root: Option<&Path>, configured: Option<&Path>) -> String {
     let dir = match whereabouts.directory {
         Some(_) => of_session(whereabouts, root),

@@ -1,4 +1,4 @@
-//! Queries git and beads about a directory.
+//! Queries git, and the issue tracker beads, about a directory.
 //!
 //! Each query has a time limit, and so do all of them together. A tool that is missing, fails or is too slow
 //! adds nothing, which is not an error.
@@ -217,7 +217,7 @@ impl RepositoryRunner {
 }
 
 impl GitState {
-    /// Adds to a file the facts from git that the file does not state yet.
+    /// Adds the paths, the branch and the commits that a file does not state yet.
     pub fn add_to(&self, file: &mut HandoffFile) {
         let named: HashSet<String> = {
             let files = &file.files;

@@ -1,7 +1,7 @@
 //! Handoffs as YAML files on disk: `DIR/SESSION/NAME.yaml`.
 //!
-//! `baton_core::handoffs::yaml` parses and writes their content. This module has the directories, the lock,
-//! the clock, and the queried tools git and beads. It serves users and agents; no exchange depends on it.
+//! `baton_core::handoffs::yaml` parses and renders their content. This module handles directories, locks and times,
+//! and queries git and beads. Users and agents read the files; no exchange depends on them.
 
 mod directory;
 mod error;

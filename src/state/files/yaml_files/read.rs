@@ -206,7 +206,9 @@ impl HandoffDirectory {
         Ok(listing)
     }
 
-    /// Resolves the path that a user gives: a path, or `SESSION/NAME.yaml` in this directory.
+    /// Resolves a name that a user gives for a file: its path, or `SESSION/NAME.yaml` in this directory.
+    ///
+    /// Returns the name unchanged if neither is a file.
     pub fn named(&self, name: &Path) -> PathBuf {
         let inside = self.dir().join(name);
         // A file that exists under the path as given takes precedence.
