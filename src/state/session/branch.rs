@@ -74,7 +74,9 @@ impl ContextBranch {
         self.costs.as_deref()
     }
 
-    /// Accesses the costs of the branch. Returns `None` if the branch was evicted.
+    /// Calls `with` on the ledger that decides when a cut of this branch pays off.
+    ///
+    /// Returns the result of `with`, or `None` if the branch was evicted.
     pub fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
         self.live.costs(self.branch, |costs| with(&mut costs.ledger))
     }

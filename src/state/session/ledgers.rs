@@ -1,7 +1,7 @@
-//! Ledgers of sessions, days and directories: entries that are written at once, or soon.
+//! Ledgers of sessions, days and directories, from which the brake computes what is spent.
 //!
-//! An entry that was not written yet is written with the next one of its ledger, so a process always reads what it
-//! has entered itself. Ids of entries make it harmless if one is written twice.
+//! An entry that could not be written is written again with the next one of its ledger, so a process always sees its
+//! own entries. Every entry has an id, so writing one twice is harmless.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,10 +11,10 @@ use crate::store::StoreResult;
 use crate::sync::locked;
 use baton_core::record::{Conversation, Ledger, LedgerEntry, RecordChange, Update};
 
-/// Maximum number of entries of a ledger that wait for the store; the oldest is dropped first.
+/// Maximum number of unwritten entries of a ledger. The oldest is dropped first.
 const MAX_WAITING: usize = 1024;
 
-/// Entries that the store does not have yet, by the key of their ledger.
+/// Unwritten entries, by the key of their ledger.
 #[derive(Default)]
 pub(super) struct WaitingEntries(Mutex<HashMap<String, Vec<LedgerEntry>>>);
 
@@ -43,25 +43,25 @@ impl WaitingEntries {
 }
 
 impl Sessions {
-    /// Writes an entry of a ledger, and returns the ledger as every process sees it.
+    /// Adds an entry to a ledger. Returns the ledger with the entries of all processes.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written. The entry is written with the next one.
+    /// Returns an error if the store cannot be written. The next entry of the ledger then writes this one as well.
     pub async fn enter(&self, principal: &str, key: &str, entry: LedgerEntry) -> StoreResult<Ledger> {
         let now_ms = entry.at_ms;
         self.waiting.add(key, entry);
         self.write_waiting(principal, key, now_ms).await
     }
 
-    /// Writes an entry of a ledger in the background. Call it within the runtime.
+    /// Adds an entry to a ledger in the background. Call it within the runtime.
     pub fn enter_soon(self: &Arc<Self>, principal: &str, key: &str, entry: LedgerEntry) {
         let now_ms = entry.at_ms;
-        // Requests from now on know it, even before it is written.
+        // Added here and not in the task, so that a request that comes before the write counts it as well.
         self.waiting.add(key, entry);
         let (sessions, principal, key) = (Arc::clone(self), principal.to_owned(), key.to_owned());
         tokio::spawn(async move {
             if let Err(error) = sessions.write_waiting(&principal, &key, now_ms).await {
-                tracing::warn!(%error, "failed to write an entry of a ledger; writing it with the next one");
+                tracing::warn!(%error, "failed to write an entry of a ledger; the next entry writes it as well");
             }
         });
     }

@@ -177,7 +177,7 @@ impl LiveConversation {
         self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }
 
-    /// Whether there is any such note, of this process or of another one.
+    /// Whether a response may have been interrupted, according to notes of this process or of another one.
     pub fn may_repeat(&self) -> bool {
         let state = self.state();
         !state.repeats.is_empty() || !state.record.repeats.is_empty()
@@ -185,14 +185,14 @@ impl LiveConversation {
 
     /// Returns the handoff after which a request continues, if it repeats an interrupted one.
     ///
-    /// `answer` will be the response to it, and gets a note at once. A different request leaves the notes as
-    /// they are: agents count tokens and ask for titles before they retry.
+    /// `answer` will be the response to this request, and is noted at once in case it is interrupted as well. A
+    /// request with another body changes no note: agents count tokens and ask for titles before they retry.
     pub fn take_repeat(&self, body_hash: u64, answer: &LiveAnswer, now_ms: u64) -> Option<HandoffId> {
         let mut state = self.state();
         if let Some(handoff) = state.repeats.take(body_hash, answer, now_ms) {
             return Some(handoff);
         }
-        // Not noted in this process: the response may have been interrupted in another one.
+        // This process has no note, but the response may have been interrupted in another one.
         let mut noted = state.record.repeats.iter().rev();
         let noted = noted.find(|note| note.body_hash == body_hash && in_time(note.at_ms, now_ms))?;
         let handoff = noted.handoff;

@@ -1,8 +1,8 @@
 //! Live conversations: a map before the store, so that a hit needs no query.
 //!
-//! Knows records and the store. Of a request it knows only the key, and the records that its plan lacks and
-//! writes. State that must survive a crash is in the store before a call here returns. State that the
-//! transcript implies is written in the background.
+//! Depends on records and the store. The only parts of a request that it uses are the key, the records that the
+//! plan lacks, and those that it writes. State that must survive a crash is in the store before a call here returns.
+//! State that the transcript implies is written in the background.
 
 mod branch;
 mod checkpoints;
@@ -455,7 +455,7 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
         Ok(written) => live.settle(written, NewRecords::None, 0),
         Err(error) => {
             // The next request of the conversation tries again.
-            tracing::warn!(%error, conversation = live.key(), "conversation not written");
+            tracing::warn!(%error, conversation = live.key(), "failed to write a conversation; its next request tries again");
             live.restore_unwritten(update, waiting);
         }
     }

@@ -89,7 +89,9 @@ impl<'a> Reader<'a> {
                 self.records.add(need, answer);
             }
         }
-        let opened = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
+        let opened = opened.inspect_err(
+            |error| tracing::error!(%error, "failed to open the conversation; planning without its record"),
+        );
         let Ok(live) = opened else { return };
         // Another process may have written pairs.
         if self
@@ -172,7 +174,7 @@ impl<'a> Reader<'a> {
                         Err(error) => {
                             // Without a record the next request might decide differently.
                             let why = decision.unwritten();
-                            tracing::error!(%error, tool = why.is_none(), "the decision on the tool cannot be recorded");
+                            tracing::error!(%error, tool = why.is_none(), "failed to store whether the conversation gets the tool; deciding for this request only");
                             why
                         }
                     });
@@ -208,7 +210,7 @@ impl<'a> Reader<'a> {
             Need::ActiveIn(key) => Answer::Ids(self.active_in(key).await?.into_iter().collect()),
             Need::NewestActive => Answer::Ids(self.newest_active().await?),
             Need::Response(id) => Answer::Response(store.response_id(principal, id).await?),
-            // This need has no result of its own. The conversation holds the listed records.
+            // `read` has added the listed records to the conversation, so there is nothing to return.
             Need::Listed => Answer::Ids(Vec::new()),
             Need::CutPoints(ids) => Answer::CutPoints(store.placed(principal, Lookup::Ids(ids)).await?),
             Need::CutPointsAt(places) => {

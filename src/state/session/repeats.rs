@@ -1,5 +1,5 @@
-//! Remembers responses that may have been interrupted after their sentinel. A repeated request continues
-//! after it.
+//! Remembers responses that may have been interrupted after a sentinel, so that a repeated request continues after
+//! that handoff instead of making another one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -19,7 +19,7 @@ const MAX_NOTES: usize = 32;
 
 /// A response to an agent, with the handoffs that it shows.
 ///
-/// Clones are the same response, which is in progress while any of them lives.
+/// All clones stand for one response, which is in progress until the last one is dropped.
 #[derive(Debug, Clone, Default)]
 pub struct LiveAnswer(Arc<Mutex<Vec<HandoffId>>>);
 
@@ -42,8 +42,9 @@ struct SeenAnswer {
     answer: Weak<Mutex<Vec<HandoffId>>>,
 }
 
-/// Whether a note from `at_ms` is still valid. Another process with a clock ahead of this one may have
-/// written it.
+/// Whether a note from `at_ms` is still valid.
+///
+/// A time in the future counts as valid, because another process, whose clock is ahead, may have written the note.
 pub(super) fn in_time(at_ms: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(at_ms) <= REPEAT_WITHIN_MS
 }

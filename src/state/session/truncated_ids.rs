@@ -1,4 +1,4 @@
-//! Limits lookups of handoffs by truncated ids, so that nobody finds the handoffs of others by trying.
+//! Limits lookups of handoffs by truncated ids, so that nobody finds the handoffs of others by guessing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -52,7 +52,7 @@ impl TruncatedIds {
         if unknown.ranges.len() == MOST_UNKNOWN {
             tracing::warn!(
                 client = principal,
-                "many unknown handoff ids; refusing more for a minute"
+                "too many unknown handoff ids; refusing more for a minute"
             );
         }
     }

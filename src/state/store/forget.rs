@@ -29,7 +29,7 @@ pub struct ForgottenRecords {
 
 /// Selects records, and changes nothing.
 ///
-/// Reads the whole store, because nothing but this needs an index by client.
+/// Reads the whole store: an index by client would serve no other operation.
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
@@ -102,7 +102,7 @@ impl ForgottenRecords {
             StoredRecord::Handoff(handoff) => handoff.id == id,
             StoredRecord::Placed { record, .. } => match record {
                 PlacedRecord::CutPoint(point) => point.handoff == id,
-                // The call beside other calls that made the handoff contains its prompt.
+                // A handoff call with parallel calls is stored as a pair that holds the handoff's prompt.
                 PlacedRecord::Pair(pair) => self.handoff.as_ref().is_some_and(|handoff| {
                     let (Some((prompt, _)), true) =
                         (&pair.pending, pair.conversation == handoff.conversation)

@@ -315,7 +315,7 @@ impl StoredRecord {
         }
     }
 
-    /// Returns the key of the conversation that the record belongs to; empty if it belongs to none.
+    /// Returns the key of the conversation that the record belongs to, or an empty string if it belongs to none.
     pub(super) fn conversation(&self) -> &str {
         match self {
             Self::Handoff(record) => &record.conversation,
@@ -324,7 +324,7 @@ impl StoredRecord {
         }
     }
 
-    /// Returns the key that the record is found by, apart from its id: of its anchor, or of a document's subject.
+    /// Returns the secondary key of the record, next to its id: the key of its anchor, or of a document's subject.
     pub(super) fn place(&self) -> Option<String> {
         match self {
             Self::Placed { record, .. } => record.columns().key.map(str::to_owned),
@@ -337,7 +337,7 @@ impl StoredRecord {
         }
     }
 
-    /// Returns the last use in milliseconds since the Unix epoch; for a handoff or a document, its creation.
+    /// Returns the last use in milliseconds since the Unix epoch. For a handoff or a document, this is its creation.
     pub(super) fn used_ms(&self) -> u64 {
         match self {
             Self::Handoff(record) => record.created_ms,
@@ -408,9 +408,12 @@ impl StoredRecord {
     }
 }
 
-/// A record as text. What changes on its own, or is not always read, is apart from the JSON.
+/// A record as text.
+///
+/// The status, which changes independently, and the long text, which not every read needs, are separate from the
+/// JSON.
 pub(super) struct RecordText {
-    /// Status of a document; `archived` for an archived handoff; else empty.
+    /// Status of a document, `archived` for an archived handoff, or empty.
     pub(super) state: String,
     pub(super) json: String,
     /// Head of a handoff, or content of a document.
@@ -449,7 +452,7 @@ impl RecordText {
         })
     }
 
-    /// Puts a record together with its owner and its last use.
+    /// Restores the record, with its owner and its last use.
     pub(super) fn record(
         self,
         kind: RecordKind,

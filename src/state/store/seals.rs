@@ -83,15 +83,15 @@ fn read_again(dir: &Path, keys: &mut Arc<SealKeys>) {
             let found = found.into_keys();
             if found != **keys {
                 let newest = found.all().next().map(SealKey::id);
-                tracing::info!(target: "baton", newest, keys = found.count(), "the seal keys have changed");
+                tracing::info!(target: "baton", newest, keys = found.count(), "reloaded the seal keys");
                 *keys = Arc::new(found);
             }
         }
         Ok(None) => {
-            tracing::warn!(target: "baton", "the seal key's file is missing; the key stays in use until a restart")
+            tracing::warn!(target: "baton", "failed to find the seal key's file; using the known key until a restart")
         }
         Err(error) => {
-            tracing::warn!(target: "baton", %error, "the seal keys cannot be reloaded; the known ones stay in use");
+            tracing::warn!(target: "baton", %error, "failed to reload the seal keys; using the known ones");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What an exchange is charged to the ledgers of the brake.
+//! Computes the entry that charges an exchange to the ledgers of the brake.
 
 use super::{ExchangeEvent, ExchangeOutcome};
 use crate::clock::millis;
@@ -13,15 +13,17 @@ use baton_core::wire::Usage;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
     pub principal: String,
-    /// Keys of their records.
+    /// Keys of the ledgers' records.
     pub keys: Vec<String>,
     /// Hash of the request, if it continues the agent's own work.
     pub request: Option<u64>,
 }
 
 impl ExchangeEvent {
-    /// Returns the entry for all its legs, drafts included: their tokens, their cost, and the number of those without
-    /// a price. `None` if nothing was answered. `host` selects the prices.
+    /// Returns the entry for all legs of the exchange, including drafts: their tokens, their cost, and the number of
+    /// legs without a price.
+    ///
+    /// `host` selects the prices. Returns `None` if no leg got a response.
     pub fn charged(&self, prices: &Prices, host: &str) -> Option<EntryKind> {
         let (mut amounts, mut unpriced) = (Amounts::default(), 0);
         for leg in 0..self.sent_bytes.len() {
@@ -54,8 +56,8 @@ impl ExchangeEvent {
         })
     }
 
-    /// The price that a leg is billed at. Upstream may answer with another model than the requested one, and bills
-    /// that one.
+    /// Returns the query for the price of a leg. Upstream bills the model that responded, which may differ from the
+    /// requested one.
     pub(super) fn price_query(&self, leg: usize) -> PriceQuery<'_> {
         let served = self.served.get(leg).and_then(Option::as_ref);
         let answered = served.map(|served| served.model.as_str());
@@ -70,7 +72,10 @@ impl ExchangeEvent {
         }
     }
 
-    /// The usage of a leg, estimated by its size if the response reported none or broke off.
+    /// Returns the usage of a leg.
+    ///
+    /// If the response of the last leg reported none, or broke off, the input is estimated from the request's size.
+    /// Other legs without usage count as not answered.
     fn leg_usage(&self, leg: usize) -> Option<Usage> {
         let reported = self.tokens.get(leg).copied().flatten();
         if let Some(usage) = reported.filter(|usage| usage.all_input() > 0) {

@@ -238,10 +238,10 @@ async fn keep(shared: Arc<LinkCore>) {
         match tokio::time::timeout(CONNECT_TIMEOUT, shared.dial.connect()).await {
             Ok(Ok(line)) => {
                 if let Err(why) = &line.wait {
-                    tracing::error!(server = %shared.dial.address, why, "the store's server is not suitable for handoffs");
+                    tracing::error!(server = %shared.dial.address, why, "the store's server cannot make writes durable; refusing durable writes");
                 }
                 if reported {
-                    tracing::info!(server = %shared.dial.address, "the store's server is back");
+                    tracing::info!(server = %shared.dial.address, "reconnected to the store's server");
                     reported = false;
                 }
                 let opened = shared.opened.fetch_add(1, Ordering::Relaxed) + 1;
@@ -257,7 +257,7 @@ async fn keep(shared: Arc<LinkCore>) {
                 };
                 // One message for an outage, not one for each attempt.
                 if !reported {
-                    tracing::error!(server = %shared.dial.address, why, "the store's server cannot be reached");
+                    tracing::error!(server = %shared.dial.address, why, "failed to reach the store's server; trying again");
                     reported = true;
                 }
                 shared.state.send_replace(LinkState::Offline(why));

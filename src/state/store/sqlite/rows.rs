@@ -45,7 +45,10 @@ pub(super) enum RowKeys {
     Places(Vec<String>),
 }
 
-/// Writes a record. A document must be active only if no other one with its subject is.
+/// Writes a record.
+///
+/// Fails for an active document if another one with its subject is active: [`put`](super::put::put) supersedes that
+/// one first.
 pub(super) fn write(conn: &Connection, record: &StoredRecord) -> rusqlite::Result<()> {
     let text = RecordText::new(record).map_err(unwritable)?;
     // No row changes if the id belongs to another principal, and `owned` reports that.

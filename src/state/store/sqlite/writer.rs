@@ -192,7 +192,7 @@ impl SqliteWriter {
         let why = self.unflushed(err);
         tracing::error!(
             error = why,
-            "stopping: nothing more can be stored; check the disk, and start again"
+            "failed to flush the store; stopping: check the disk, and start again"
         );
         self.failed = Some(why.clone());
         why

@@ -13,7 +13,7 @@ pub(crate) fn brief(id: &str) -> &str {
     id.get(..BRIEF).unwrap_or(id)
 }
 
-/// Returns a count that is unknown if zero, for facts that most exchanges lack.
+/// Converts a value, with [`FactValue::Unknown`] for a count of zero. Most exchanges lack such facts.
 pub(super) fn some<'a, T: Into<FactValue<'a>>>(count: T) -> FactValue<'a> {
     match count.into() {
         FactValue::Count(0) => FactValue::Unknown,
@@ -21,7 +21,7 @@ pub(super) fn some<'a, T: Into<FactValue<'a>>>(count: T) -> FactValue<'a> {
     }
 }
 
-/// Joins strings with commas. Unknown if there are none.
+/// Joins strings with commas. Returns [`FactValue::Unknown`] if there are none.
 pub(super) fn joined<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> FactValue<'static> {
     let mut all = String::new();
     for text in texts {
@@ -33,7 +33,7 @@ pub(super) fn joined<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> FactValue
     (!all.is_empty()).then_some(all).into()
 }
 
-/// Counts how often each of all values was seen.
+/// Counts how often each value of `all` occurs in `seen`.
 pub(super) fn tally<T: Copy + PartialEq>(
     all: &[T],
     seen: &[T],

@@ -103,7 +103,7 @@ impl Traces {
             let _ = sent.await;
         });
         if flushed.await.is_err() {
-            tracing::warn!("the collector did not accept the last spans in time");
+            tracing::warn!("failed to send the last spans in time; they may be lost");
         }
     }
 }
@@ -165,7 +165,7 @@ impl Sender {
         if let Err(error) = &sent {
             self.dropped.inc_by(exchanges);
             if !self.failing {
-                tracing::warn!(%error, "the collector does not accept spans; they are dropped until it does");
+                tracing::warn!(%error, "failed to send spans; dropping them until the collector accepts some");
             }
         }
         self.failing = sent.is_err();

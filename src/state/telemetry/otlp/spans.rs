@@ -61,7 +61,10 @@ impl ParentSpan {
 }
 
 impl Ids {
-    /// Derives the ids. The trace id is the sender's or else the exchange's id, and span ids count up from its random half.
+    /// Derives the ids from the exchange's id.
+    ///
+    /// The trace id is the sender's if it names one, otherwise the exchange's id. Span ids count up from the random
+    /// half of that id.
     fn new(event: &ExchangeEvent) -> Self {
         let exchange = event.id.as_str();
         let bytes = Uuid::parse_str(exchange).map(Uuid::into_bytes);
