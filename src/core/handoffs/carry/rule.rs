@@ -125,6 +125,9 @@ mod tests {
             "Yes - commit, push, reply to the comments of the review.",
             "The answer never came, and the counter never updated.",
             "Port the reader, then make sure it passes.",
+            "Could you read it again and make sure it holds?",
+            "No I think that it is fine.",
+            "The cache helps us always have a copy.",
         ] {
             assert_eq!(found(text), [""; 0], "{text}");
         }

@@ -91,6 +91,9 @@ fn standing(sentence: &str) -> Option<&str> {
     if small.len() != sentence.len() || !small.ends_with('?') || !WORDS.polite.occur_in(&small) {
         return None;
     }
+    if WORDS.at_hand.occur_in(&small) {
+        return None;
+    }
     let is_first = WORDS.standing_first.iter().any(|words| small.starts_with(words));
     let within = WORDS.standing.iter().filter_map(|words| small.find(words));
     let at = within.min().filter(|_| !is_first).or(is_first.then_some(0))?;
@@ -133,7 +136,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let states = begins_with(clause_start(&small), &WORDS.stating);
     if has(&WORDS.forbids)
         || begins(&WORDS.forbids_first)
-        || !states && begins(&["no"])
+        || !states && clauses.iter().any(|clause| forbids_noun(clause))
         || within(&WORDS.forbids_within)
     {
         return Some(RuleStatement::Forbids);
@@ -156,6 +159,12 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     holds.then_some(RuleStatement::Holds)
 }
 
+/// Whether a clause begins with `no` before a noun: "no, I think so" forbids nothing.
+fn forbids_noun(clause: &str) -> bool {
+    let noun = clause.strip_prefix("no ");
+    begins_with(clause, &["no"]) && noun.is_some_and(|noun| !begins_with(noun, &WORDS.stating))
+}
+
 /// Whether these words lift something: `don't forget` does not.
 fn is_lifting(small: &str, words: &str) -> bool {
     has_word(small, words)
@@ -167,8 +176,9 @@ fn is_lifting(small: &str, words: &str) -> bool {
 
 /// Whether `always` or `never` states a convention (`tests never touch …`). Before the verb of a pronoun, they describe.
 fn has_never(small: &str) -> bool {
-    const DESCRIBES: [&str; 12] = [
-        "it", "this", "that", "they", "he", "she", "i", "which", "has", "have", "had", "was",
+    const DESCRIBES: [&str; 15] = [
+        "it", "this", "that", "they", "he", "she", "i", "which", "has", "have", "had", "was", "us", "me",
+        "them",
     ];
     ["never", "always"].iter().any(|word| {
         small.match_indices(word).any(|(at, _)| {
