@@ -1,6 +1,6 @@
 //! Lists of bounded length.
 
-/// Adds an item; of a list that has this many, the oldest goes.
+/// Appends an item. A list that already has `most` items loses its oldest one.
 pub(crate) fn push<T>(list: &mut Vec<T>, most: usize, item: T) {
     if list.len() == most {
         list.remove(0);

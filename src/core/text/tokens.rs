@@ -1,12 +1,14 @@
-//! How many tokens a text has, estimated. Within a few per cent of OpenAI's `o200k_base` on English, code, logs and JSON
-//! (docs/dev/decisions.md has the figures); whatever shows such a number says that it is estimated.
+//! Estimates the number of tokens in a string.
+//!
+//! The estimate is within a few per cent of OpenAI's `o200k_base` for English, code, logs and JSON.
+//! `docs/dev/decisions.md` has the figures. Users see such a number marked as an estimate.
 
 use crate::text::cut::floor;
 
-/// Tokens are counted in hundredths, so that sums stay exact.
+/// One token. Costs are hundredths of a token, so that sums of integers stay exact.
 const ONE: usize = 100;
 
-/// The estimated tokens of a text.
+/// Estimates the tokens of a string, rounded up.
 pub fn tokens(text: &str) -> usize {
     let mut sum = 0;
     let mut run = CharRun::default();
@@ -28,9 +30,9 @@ pub fn tokens(text: &str) -> usize {
     (sum + word.end()).div_ceil(ONE)
 }
 
-/// The beginning of a text that has at most this many tokens, cut between lines or words where one is near.
+/// The beginning of a string with at most `most` tokens, cut between lines or words if such a place is near.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
-    /// No text has fewer bytes to a token, so that longer ones need not be examined.
+    /// Assumed maximum number of bytes per token. Anything beyond is cut unexamined, to bound the work.
     const MAX_BYTES: usize = 8;
     let mut end = floor(text, most.saturating_mul(MAX_BYTES).min(text.len()));
     while tokens(&text[..end]) > most {
@@ -42,7 +44,8 @@ pub(crate) fn beginning(text: &str, most: usize) -> &str {
     trimmed_end(text, end)
 }
 
-/// The text up to `end`, or to the end of a line or a word that is near before it.
+/// The string up to the last line break in the second half before `end`, or else up to the last blank in the last
+/// fifth, or else up to `end`.
 fn trimmed_end(text: &str, end: usize) -> &str {
     let near = text[..end].rfind('\n').filter(|at| at * 2 > end);
     let near = near.or_else(|| text[..end].rfind(' ').filter(|at| at * 10 > end * 8));
@@ -76,7 +79,7 @@ impl CharKind {
     }
 }
 
-/// Runs of letters and digits with nothing between them; or one run of another kind.
+/// Adjacent runs of letters and digits, or a single run of another kind.
 #[derive(Default)]
 struct CharWord {
     len: usize,
@@ -91,8 +94,10 @@ impl CharWord {
         self.cost += run.cost();
     }
 
-    /// What it costs. A long run that mixes digits, lower and upper case is a key, a hash or base64. A vocabulary
-    /// has hardly more than pairs of it.
+    /// Ends the word, and returns its cost.
+    ///
+    /// A long word that often changes between digits, lower and upper case is a key, a hash or base64. Vocabularies
+    /// have only pairs of such characters.
     fn end(&mut self) -> usize {
         let Self { len, runs, cost } = std::mem::take(self);
         match len >= 16 && runs * 4 >= len {
@@ -102,13 +107,14 @@ impl CharWord {
     }
 }
 
-/// Characters of one kind in a row.
+/// A run of characters of one kind.
 #[derive(Default)]
 struct CharRun {
     kind: CharKind,
     len: usize,
-    /// Whether its last letter is a small one.
+    /// Whether the last character is a lower-case letter. An upper-case one then begins the next run.
     lower: bool,
+    /// Whether the run contains a line break.
     breaks: bool,
 }
 
@@ -124,12 +130,12 @@ impl CharRun {
         let len = self.len;
         match self.kind {
             _ if len == 0 => 0,
-            // One blank belongs to the word after it.
+            // Tokens of words include the single blank before them.
             CharKind::Blank if !self.breaks && len == 1 => 0,
             CharKind::Blank => ONE * 4 / 5,
             CharKind::Letter if len <= 7 => ONE,
             CharKind::Letter if len <= 24 => ONE + (len - 7) * ONE / 6,
-            // No word of a language is so long.
+            // Words of a language are shorter, so this is data with more tokens per letter.
             CharKind::Letter => ONE * 4 + (len - 24) * ONE / 3,
             CharKind::Digit => len.div_ceil(3) * ONE,
             CharKind::Sign => ONE / 2 + len.div_ceil(2) * ONE * 9 / 20,

@@ -1,4 +1,4 @@
-//! Formats counts for people.
+//! Formats counts for users.
 
 /// Formats a large number with one decimal, such as `999`, `1.2 k` or `403.6 M`.
 pub fn short(n: u64) -> String {
