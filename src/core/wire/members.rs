@@ -24,7 +24,8 @@ pub(super) struct TextRules {
     pub(super) always_bounds: bool,
     /// Whether a lone message gets an output limit if the request has none.
     pub(super) bounds_lone: bool,
-    /// Path of the tool choice with its values for "none" and "any". `None` if the wire has no such setting.
+    /// Path of the tool choice, with its values for "no call" and for "the model decides". `None` if the wire has no
+    /// such setting.
     pub(super) choice: Option<(&'static [&'static str], [&'static str; 2])>,
 }
 

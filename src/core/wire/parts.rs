@@ -4,7 +4,7 @@
 //! All others have content, with calls in it or next to it. These shapes do not collide, so an element can be
 //! read without its transcript.
 //!
-//! [`Turns::content`](super::Turns::content) decides for each wire which parts a rewrite may edit.
+//! `WireFunctions::content` decides for each wire which parts a rewrite may edit.
 
 use super::gemini;
 use super::turn::{Role, TurnContent, TurnPart, TurnPartKind};

@@ -126,7 +126,9 @@ impl View {
             .collect()
     }
 
-    /// Renames the siblings so that the names survive edits before the calls. `None` if ids already do.
+    /// Renames the siblings, so that the names stay valid when the transcript before the calls is edited.
+    ///
+    /// `None` if the wire names calls by their ids, which do not depend on other parts of the transcript.
     pub fn settled(&self, siblings: &[&str], from: usize) -> Option<Vec<String>> {
         let calls = self.fingerprinted()?;
         Some(calls.settled(siblings, self.calls_from(from)))

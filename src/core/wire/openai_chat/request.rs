@@ -38,7 +38,7 @@ const GRAMMARS: [&str; 7] = [
     "grammar",
 ];
 
-/// Body fields that identify a session, best first. `user` is not one of them, because one person has many
+/// Body fields that identify a session, best first. `user` is not one of them, because a user has many
 /// conversations.
 const SESSIONS: [&[&str]; 3] = [
     &["prompt_cache_key"],

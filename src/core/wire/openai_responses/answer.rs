@@ -217,7 +217,8 @@ impl ResponsesDialect {
 
     /// Handles `created`, `queued` and `in_progress`, which the agent receives only once.
     ///
-    /// This method and the next three return the edits of a forwarded event, or `None` for a hidden one.
+    /// Like `item_added`, `item_done` and `item_event`, returns the edits of a forwarded event, or `None` for a hidden
+    /// one.
     fn lifecycle(&mut self, state: &mut LegState, data: &[u8], event: &ResponsesEvent) -> Option<Vec<Edit>> {
         let response = event.response.unwrap_or_default();
         if let Some(id) = json::get_string(data, response, "id") {
