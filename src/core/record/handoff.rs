@@ -40,7 +40,7 @@ pub struct Handoff {
     pub wire: WireId,
     /// Carry-over prompt, normalized.
     pub prompt: String,
-    /// The model's reason for the handoff, if it gave one.
+    /// Reason in the words of whoever started the handoff, if given.
     pub reason: Option<String>,
     /// Elements between the leading system messages and the work after the cut.
     ///
@@ -49,7 +49,7 @@ pub struct Handoff {
     pub head: String,
     /// Previously active handoff.
     pub parent: Option<HandoffId>,
-    /// Model that made the call, as requested.
+    /// Model of the request that led to the handoff, as the agent named it.
     pub model: Option<String>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,

@@ -55,7 +55,8 @@ pub struct Ledger {
     pub unpriced: u64,
     /// Number of grants.
     pub grants: u32,
-    /// Number of grants at the last notice, plus one; 0 without a notice.
+    /// Number of grants when the model was last told, plus one; 0 if it never was. A later grant allows another
+    /// notice.
     pub told: u32,
     /// The loop that the agent was stopped at.
     pub stopped_at: Option<LoopMark>,
@@ -63,9 +64,9 @@ pub struct Ledger {
     pub passed: Vec<LoopMark>,
     /// Whether the user stopped the session.
     pub halted: bool,
-    /// Hash of the newest request of the agent's own work with a complete response, and how often it came in
-    /// a row.
+    /// Hash of the newest request of the agent's own work that had a complete response.
     pub request: u64,
+    /// Number of complete responses in a row to that request.
     pub repeats: u32,
     /// End of the time that is counted, in milliseconds since the Unix epoch.
     pub last_ms: u64,

@@ -1,8 +1,7 @@
 //! Stored records: handoffs, insertions (hidden pairs, cut points, notices) and conversations, and the ids
 //! that connect them.
 //!
-//! These are plain values. Of a wire they know only its id, and they are independent of transcripts and of
-//! the storage.
+//! These are plain values, independent of transcripts and of the storage. They refer to a wire by its id only.
 
 mod change;
 mod conversation;
