@@ -87,9 +87,9 @@ pub struct SaidSentence {
     /// The number of the message.
     pub message: usize,
     pub text: String,
-    /// Whether it decides, wishes or corrects something.
+    /// Whether the sentence decides, wishes or corrects something.
     pub leans: bool,
-    /// Whether it asks for something, which may be done by now.
+    /// Whether the sentence asks for something, which may be done by now.
     pub asks: bool,
 }
 

@@ -127,7 +127,7 @@ impl Default for DraftRequest {
     }
 }
 
-/// Name of the agent's own model, for requests after a handoff to another one.
+/// Value of `--to` that stands for the agent's own model. It ends the routing by an earlier handoff.
 pub const OWN_MODEL: &str = "own";
 
 /// The flags of `::handoff`, for help.

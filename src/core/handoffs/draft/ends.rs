@@ -91,7 +91,9 @@ impl DraftEnd {
         }
     }
 
-    /// Status and reason of a refusal that may concern the request's form, because some servers refuse to forbid calls.
+    /// Status and message, if upstream may have refused the form of the request.
+    ///
+    /// Some servers reject a request that forbids calls, so the caller may try again without that.
     pub fn refused_form(&self) -> Option<(u16, &str)> {
         match self {
             Self::Provider(Some(status), why) if REFUSES.contains(status) => Some((*status, why)),

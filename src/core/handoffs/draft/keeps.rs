@@ -40,7 +40,7 @@ impl RetentionReason {
     }
 }
 
-/// A required text.
+/// Required content of a draft, in full and in a short form.
 #[derive(Debug, Clone)]
 pub(super) struct RetainedText {
     pub(super) kept: RetentionReason,
@@ -48,7 +48,7 @@ pub(super) struct RetainedText {
     pub(super) turn: usize,
     pub(super) full: String,
     pub(super) short: String,
-    /// Whether it is kept whole and verbatim, as the first request is.
+    /// Whether the text is kept whole and verbatim, as the first request is.
     pub(super) whole: bool,
 }
 
@@ -123,7 +123,7 @@ pub(super) fn ranked(work: &Work<'_>, request: &DraftSpec<'_>) -> Vec<(RetainedT
     ranked.collect()
 }
 
-/// Whether a draft of this specification includes it.
+/// Whether a draft of this specification includes the text.
 fn is_wanted(keep: &RetainedText, request: &DraftSpec<'_>) -> bool {
     request.commands || keep.kept != RetentionReason::Failure
 }
@@ -254,7 +254,7 @@ pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, 
     out
 }
 
-/// Whether a model's document is expected to include it.
+/// Whether a model's document is expected to include the text.
 fn is_asked_for(keep: &RetainedText) -> bool {
     use RetentionReason::{Last, Sentence, Summary};
     !matches!(keep.kept, Last | Summary | Sentence(SentenceClass::Fact))

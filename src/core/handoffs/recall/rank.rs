@@ -229,7 +229,7 @@ fn returns(
     changed.chain(speech).max()
 }
 
-/// Removes duplicates: keeps either a call or its result, and only the last of repeated reads.
+/// Removes duplicates: keeps either a call or its result, and only the best ranked of repeated reads.
 fn distinct(index: &RecallIndex<'_>, all: impl Iterator<Item = RankedPassage>) -> Vec<RankedPassage> {
     let mut of_call: HashMap<usize, TextSource> = HashMap::new();
     let mut read: HashSet<(&str, &Range<usize>)> = HashSet::new();
