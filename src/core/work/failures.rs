@@ -61,7 +61,9 @@ impl OpenFailure<'_> {
         maybe_there && settles(line.call, self.failed.call)
     }
 
-    /// How a later run ended that covers the failed one: the same command with the same words or fewer.
+    /// How the last run in `runs` ended that covers the failed one; `None` if none does.
+    ///
+    /// A run covers the failed one if it is the same command with the same words or fewer.
     fn end_of_wider(&self, line: &CompletedCall<'_>, runs: &[KeyedCommand<'_, '_>]) -> Option<Option<bool>> {
         let covers = |key: &RunKey| {
             self.keys.iter().any(|failed| {

@@ -59,7 +59,7 @@ impl SentenceClass {
 #[serde(deny_unknown_fields)]
 struct MarkerRow {
     class: SentenceClass,
-    /// Whether they also mark the user's sentences.
+    /// Whether the words mark the user's sentences as well as the model's.
     #[serde(default)]
     users: bool,
     words: Phrases,

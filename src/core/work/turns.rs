@@ -33,7 +33,7 @@ pub(crate) struct IndexedTurn<'i> {
 }
 
 impl IndexedTurn<'_> {
-    /// Whether it begins with words of the user.
+    /// Whether the turn begins with the user's words, and not with a summary.
     pub(crate) fn is_from_user(&self) -> bool {
         self.opening.iter().any(|spoken| spoken.kind == UserText::User)
     }

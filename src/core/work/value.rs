@@ -67,7 +67,7 @@ pub struct SeenVerification {
     pub command: String,
     /// The command's own exit code, if known.
     pub exit: Option<i32>,
-    /// Whether it passed, by its exit code or by its output; `None` if unknown.
+    /// Whether the run passed, by its exit code or by its output; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
     /// The turn, from 1.
@@ -78,7 +78,7 @@ pub struct SeenVerification {
     /// Whether the command still ran in the background when last seen.
     #[serde(skip)]
     pub is_running: bool,
-    /// Whether a file changed after it; `None` if unknown.
+    /// Whether a file changed after the run, so that its result may no longer hold; `None` if unknown.
     pub stale: Option<bool>,
 }
 
@@ -95,7 +95,7 @@ pub struct SeenCommand {
     /// Whether the user ran it, and not the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_user: bool,
-    /// Whether it changed something in addition to the repository's history.
+    /// Whether the command changed something in addition to the repository's history.
     #[serde(skip)]
     pub changes: bool,
     /// How the command ended, in words.
@@ -137,7 +137,7 @@ pub struct SeenEffect {
     pub turn: usize,
     /// The number of the call, from 1.
     pub call: usize,
-    /// Whether it succeeded; `None` if unknown.
+    /// Whether the command succeeded; `None` if unknown.
     pub passed: Option<bool>,
     /// Whether the command still ran in the background when last seen.
     pub is_running: bool,
@@ -161,13 +161,13 @@ pub struct SeenFailure {
     pub lines: Vec<String>,
     /// Whether the user ran it, and not the model.
     pub by_user: bool,
-    /// Whether it ran something: a command, or a tool that no table lists.
+    /// Whether the call ran something: a command, or a tool that no table lists.
     pub is_run: bool,
     /// Whether the wire or the tool reports the failure; otherwise only the wording of the result indicates it.
     pub is_reported: bool,
     /// Whether the exit code and the directory are known, and no later call may have settled the failure.
     pub is_certain: bool,
-    /// The turn since which it is unknown whether it still fails.
+    /// First turn that may have settled the failure unseen; `None` if there is none.
     pub unknown_since: Option<usize>,
 }
 
@@ -201,14 +201,14 @@ impl SeenStatement {
 }
 
 impl SeenCommand {
-    /// Whether it failed or reads as failed.
+    /// Whether the command failed or reads as failed.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self.ended, FAILED | READS_FAILED)
     }
 }
 
 impl SeenVerification {
-    /// Whether it passed; `None` if unknown.
+    /// Whether the run passed; `None` if unknown.
     pub fn has_passed(&self) -> Option<bool> {
         self.exit.map(|code| code == 0).or(self.passed)
     }

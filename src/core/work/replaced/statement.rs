@@ -84,12 +84,12 @@ impl Statement {
         statement
     }
 
-    /// Whether a later statement may replace it: it states a value, forbids or insists.
+    /// Whether a later statement may replace this one, because it states a value, forbids or insists.
     pub(super) fn can_change(&self) -> bool {
         !self.values.is_empty() || (self.forbids || self.insists) && !self.about.is_empty()
     }
 
-    /// The number of its words and values, and how many of them another statement shares.
+    /// The number of this statement's words and values, and how many of them `other` shares.
     pub(crate) fn overlap(&self, other: &Self) -> (usize, usize) {
         let values = self.values.iter().filter(|value| other.states(value)).count();
         let all = self.about.len() + self.values.len();
