@@ -51,7 +51,7 @@ pub enum ShownOutput {
     All,
     /// The end of it, or its lines of success and failure.
     Closing,
-    /// All of it, if fewer than so many lines are shown.
+    /// All of it, if fewer than this many lines are shown.
     First(usize),
     /// Other lines.
     Other,
@@ -139,7 +139,9 @@ fn formats(plain: &str) -> bool {
         .any(|word| matches!(word, "fmt" | "format" | "gofmt"))
 }
 
-/// The purpose of the last of the commands that `&&` joins to the first one, if its closing lines are not the first one's.
+/// Purpose of the last command that `&&` joins to the first one, if its closing lines prove the first one's success.
+///
+/// They do not if the first command, or one in between, prints closing lines of the same kind.
 fn leads_to(
     steps: &[(&str, CommandJoint)],
     plain: &[&str],
@@ -272,7 +274,7 @@ pub fn may_hide(line: &str) -> bool {
 /// A line with each quoted here-document that `cat` reads into a word (`git commit -m "$(cat <<'EOF' …`) as its first
 /// line.
 ///
-/// Such a text is data, and names commands that are not run.
+/// The content of such a document is data. It may name commands that are not run.
 pub fn without_texts(line: &str) -> Cow<'_, str> {
     const OPENS: &str = "$(cat <<'";
     let (mut out, mut rest) = (String::new(), line);

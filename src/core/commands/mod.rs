@@ -41,7 +41,7 @@ pub enum ChatCommand<'a> {
     Reject,
     /// Cancels the draft in progress.
     Cancel,
-    /// Lets a stopped agent go on: for a budget as large again, or for this many dollars.
+    /// Lets a stopped agent continue: until it has used the same budget once more, or this many dollars.
     Go(&'a str),
     /// Stops the agent's own work.
     Stop,

@@ -31,7 +31,7 @@ pub fn replaces_refusal(status: u16) -> bool {
 #[derive(Debug)]
 pub struct Retry {
     pub request: RewriteOutcome,
-    /// Whether it has the tool, if that differs from the refused request.
+    /// Whether the request has the tool, if that differs from the refused request.
     pub tooled: Option<bool>,
     /// End of the turns without thinking after the cut, if that differs from the refused request.
     pub omitted: Option<usize>,

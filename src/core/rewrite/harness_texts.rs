@@ -36,7 +36,7 @@ pub(super) struct HarnessText {
     pub(super) turn: usize,
     pub(super) place: TextPosition,
     reminder: Option<StateReminder>,
-    /// Whether it precedes the user's first words and the model's first turn.
+    /// Whether the message precedes the user's first words and the model's first turn.
     is_opening: bool,
 }
 

@@ -210,8 +210,7 @@ impl Thread {
             .or_else(|| names.iter().find_map(|name| name.as_str()));
         let id = id.map_or(0, hash);
         if id != 0 && !self.seen.insert(id) {
-            // A response is written again as it grows.
-            // Only the last call can still grow; an older id is a copy.
+            // Agents write a response again as it grows. Only the last call can still grow, so an older id is a copy.
             if let Some(last) = self.session.calls.last_mut().filter(|last| last.id == id) {
                 last.counts = usage.counts;
             }

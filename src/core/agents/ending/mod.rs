@@ -197,7 +197,7 @@ impl ShellCommand<'_> {
             ReportedResult::Passed(purpose) if self.may_pass(line) && purpose == self.purpose => {
                 RunEnd::Passed
             }
-            // The command after it has run, and so this one went well.
+            // A command that only runs after this one has passed.
             ReportedResult::Passed(purpose)
                 if self.leads_to == Some(purpose) && line.code.unwrap_or(0) == 0 =>
             {

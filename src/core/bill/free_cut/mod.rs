@@ -18,7 +18,7 @@ pub use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 
 /// Share of a conversation's cost and savings that bets may cost.
 ///
-/// A bet is a cut that did not pay off within one more call.
+/// A bet is a cut that would lose money if only one more call followed.
 const BETS: f64 = 0.01;
 
 /// Maximum number of calls that are expected after a cut.
