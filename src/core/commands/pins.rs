@@ -133,7 +133,7 @@ pub fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
         }
         Err(PinRejection::Known(n)) => CommandReply::new(format!("it is pinned already, as number {n}.")),
         Err(PinRejection::Many) => CommandReply::new(format!(
-            "nothing was pinned: there are {PINS} pins, as many as there may be. `{prefix}unpin N` removes one."
+            "nothing was pinned: there are {PINS} pins already, which is the maximum. `{prefix}unpin N` removes one."
         )),
         Err(PinRejection::Long(over)) => CommandReply::new(format!(
             "nothing was pinned: all pins together would be {over} bytes over the {PINNED_BYTES} that they may have."

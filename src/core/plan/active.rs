@@ -22,7 +22,7 @@ and to the state directory that it was made with. To continue without it, send y
 
 /// Reply to a user who resumes by a line whose id is cut so short that several handoffs match.
 const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
-Give more of the id, best the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
+Give more of the id, or better the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
 show ID` the line to begin with. To continue without it, send your message again without that line.";
 
 /// Reason why the line by which a user resumes a handoff names no single one.

@@ -36,7 +36,7 @@ pub fn handoff_to_resume(
 /// `before` is the previous status of the handoff's document. `drift` describes changes in the repository.
 pub fn resumed_text(handoff: &Handoff, before: Option<HandoffStatus>, drift: Option<&Drift>) -> String {
     let mut text = format!(
-        "from here on the model knows the handoff {}{}.",
+        "from here on the model continues from the handoff {}{}.",
         handoff.id,
         handoff.about()
     );

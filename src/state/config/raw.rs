@@ -72,7 +72,7 @@ fn syntax(error: &toml::de::Error, text: &str, places: &LineIndex<'_>) -> Proble
         origin: places.at(span.start),
         key: String::new(),
         message: match name {
-            Some(name) => format!("`{name}` is there twice"),
+            Some(name) => format!("`{name}` occurs twice"),
             None => error.message().to_owned(),
         },
         help: duplicate.then(|| "keep one and delete the other".to_owned()),

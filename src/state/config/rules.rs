@@ -154,7 +154,7 @@ impl RuleChecker<'_> {
                 self.report(
                     ProblemKind::Conflict,
                     &key,
-                    format!("the request's own path brings {version} along; it would be sent twice"),
+                    format!("the path of each request begins with {version}, so it would be sent twice"),
                     format!("write \"{short}\""),
                 );
             }

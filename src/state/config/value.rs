@@ -148,7 +148,7 @@ impl LocatedValue {
             Raw::Word(text) | Raw::Text(text) if text == "break-even" => Ok(None),
             // Without this branch a misspelled word would be reported as an invalid number.
             Raw::Word(text) | Raw::Text(text) if closest_name(text, ["break-even"]).is_some() => value_error(
-                format!("{text:?} is not known here"),
+                format!("{text:?} is not a known value"),
                 "did you mean \"break-even\"? (or a number, without quotes)",
             ),
             _ => read(self).map(Some),
@@ -191,7 +191,7 @@ impl LocatedValue {
             Some(name) => format!("did you mean \"{name}\"? (one of {})", names.join(", ")),
             None => format!("write one of {}", names.join(", ")),
         };
-        value_error(format!("{text:?} is not known here"), help)
+        value_error(format!("{text:?} is not a known value"), help)
     }
 
     /// Reads a path. `~/` expands to the home directory.

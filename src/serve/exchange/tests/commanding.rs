@@ -124,7 +124,7 @@ async fn a_handoff_is_resumed_by_its_id_and_its_sentinel_stands_in_the_answer() 
     let handoff = stage.handoff(&[user("Another task.")]).await;
     let text = reply(&stage, &format!("::handoff resume {}", handoff.id)).await;
     assert!(
-        text.contains("from here on the model knows the handoff"),
+        text.contains("from here on the model continues from the handoff"),
         "{text}"
     );
     let at = text.find(&format!("[[handoff-resume:{}]]", handoff.id));

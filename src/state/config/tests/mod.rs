@@ -126,7 +126,7 @@ fn all_problems_come_at_once_with_their_places() {
         found,
         [
             "my.toml:2:1: server.listne: there is no key `listne`\n    help: did you mean `server.listen`?",
-            "my.toml:5:8: handoff.mode: \"contine\" is not known here\n    help: did you mean \"continue\"? (one of \"continue\", \"stop\")",
+            "my.toml:5:8: handoff.mode: \"contine\" is not a known value\n    help: did you mean \"continue\"? (one of \"continue\", \"stop\")",
             "my.toml:6:11: handoff.retries: expected a number, found text\n    help: write a whole number from 0 to 10, without quotes",
             "my.toml:7:2: handof: there is no section `handof`\n    help: did you mean `handoff`?",
             "my.toml:9:14: limits.body_bytes: 1 is not a whole number in range\n    help: write a whole number from 1024 to 1073741824, without quotes",
@@ -158,7 +158,7 @@ fn a_syntax_error_does_not_hide_the_rest() {
         ["2", "3", "5", "7"].iter().all(|line| lines.contains(line)),
         "{found:#?}"
     );
-    assert!(found[1].ends_with("`listen` is there twice\n    help: keep one and delete the other"));
+    assert!(found[1].ends_with("`listen` occurs twice\n    help: keep one and delete the other"));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn problems_name_the_variable_or_the_flag() {
         "environment variable BATON_SERVER__LISTNE: server.listne: there is no key `listne`\n    help: did you mean `BATON_SERVER__LISTEN`?",
         "environment variable BATON_HANDOFF__RETRIES: handoff.retries: 99 is not",
         "environment variable BATON_LOG_LEVEL: log.level: a section and its key are separated by two underscores",
-        "flag --log-level: log.level: \"inof\" is not known here\n    help: did you mean \"info\"?",
+        "flag --log-level: log.level: \"inof\" is not a known value\n    help: did you mean \"info\"?",
     ] {
         assert!(found.contains(part), "{part}\nnot in\n{found}");
     }

@@ -18,7 +18,7 @@ pub(super) type UsedFields<const N: usize> = (u64, [String; N]);
 pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, String> {
     match value {
         Value::ServerError(error) => Err(error_text(&error)),
-        value => redis::from_redis_value(value).map_err(|_| "an answer has another form".to_owned()),
+        value => redis::from_redis_value(value).map_err(|_| "a reply has an unexpected form".to_owned()),
     }
 }
 
@@ -41,7 +41,7 @@ fn unreadable(error: serde_json::Error) -> StoreError {
 }
 
 pub(super) fn unexpected_reply(what: &str) -> StoreError {
-    StoreError::new(format!("{what}: the server's answer has another form"))
+    StoreError::new(format!("{what}: the server's reply has an unexpected form"))
 }
 
 /// The failure of a request.

@@ -109,7 +109,7 @@ impl ServerState {
             ServerDurability::Fsync => Err(format!(
                 "store.durability is \"fsync\", and its appendfsync is {}: set `appendfsync always`, or use version 7.2, \
                  which supports waiting",
-                self.fsync.as_deref().unwrap_or("not told (CONFIG GET is not allowed)")
+                self.fsync.as_deref().unwrap_or("unknown (CONFIG GET is not allowed)")
             )),
         }
     }
@@ -166,7 +166,7 @@ mod tests {
             (with(|s| s.replicas = 0), Replicated, "no replica"),
             (with(|s| s.appends = false), Fsync, "appendonly"),
             (with(every_second), Fsync, "appendfsync"),
-            (with(|s| s.fsync = None), Fsync, "not told"),
+            (with(|s| s.fsync = None), Fsync, "unknown"),
             (
                 with(|s| {
                     s.version = (8, 0);
