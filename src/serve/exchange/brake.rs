@@ -1,5 +1,5 @@
-//! The brake in one exchange: its ledgers, its effect on a request, and its chat commands.
-//! `baton_core::brake` decides.
+//! The brake in one exchange: reads and charges the ledgers, applies the decision of `baton_core::brake` to a request,
+//! and answers the brake's chat commands.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ use baton_core::response::AnswerOpening;
 use baton_core::transcript::Transcript;
 use baton_core::work::{SeenFacts, Whereabouts};
 
-/// How much more work it is to compare the calls of a transcript than to rewrite it.
+/// Cost of comparing the calls of a transcript, relative to rewriting it.
 const COMPARING: usize = 20;
 
-/// Milliseconds of a day.
+/// Milliseconds in a day.
 const DAY_MS: u64 = 86_400_000;
 
-/// The reply to a command of the brake.
+/// Outcome of a command that releases the brake.
 pub(super) enum BrakeAnswer {
     Reply(CommandReply),
-    /// The agent goes on, or this is said if there is nothing to send.
+    /// The agent may continue. This is the reply if the request has nothing to send to the model.
     GoOn(CommandReply),
 }
 
@@ -78,7 +78,7 @@ fn entry(app: &App, kind: EntryKind) -> LedgerEntry {
     }
 }
 
-/// Enters a request into its ledgers. Returns the response if it is not sent.
+/// Enters a request into its ledgers. Returns the response if the brake ends the turn, so that nothing is sent.
 pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBody>> {
     if !is_model_call(exchange.ctx.operation) {
         return None;
@@ -91,10 +91,11 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
     let view = exchange.offered.view();
     let tags = app.config.note_search().tags;
     let is_own = headers::is_of_subagent(&ctx.headers) || brake::continues_own_work(view, tags);
-    // A command that the user typed meanwhile is still to be answered.
+    // A command that the user typed while the agent worked must be answered, so the request does not count as the agent's own
+    // work.
     let continues = is_own && exchange.offered.pin.interjected.is_empty();
     let accounts = accounts(exchange, &policy);
-    // Charged even where the brake must not end anything, because it costs the same.
+    // Charged even if the brake must not end the turn here, because the request costs the same.
     charge_at_end(exchange, &accounts, continues);
     if !exchange.plan().may_end_here() {
         return None;
@@ -135,7 +136,7 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
     }
 }
 
-/// Ends the turn in place of the model.
+/// Ends the turn with a response in place of the model's.
 async fn end(
     exchange: &Exchange,
     shown: &[Account<'_>],
@@ -149,11 +150,11 @@ async fn end(
         BrakeReason::Repeat(_) | BrakeReason::SameRequest(_) => BrakeOutcome::StoppedLoop,
         BrakeReason::Halted => BrakeOutcome::StoppedUser,
     };
-    // Recorded, so that `go` knows the repetition that it has to let pass.
+    // Recorded, so that after `go` the same repetition passes.
     if let (BrakeReason::Repeat(repeat), Some(session)) = (reason, accounts.first()) {
         let stopped = entry(app, EntryKind::StoppedAt(repeat.mark));
         if let Err(error) = app.sessions.enter(&ctx.principal, &session.key, stopped).await {
-            tracing::warn!(exchange = ctx.id, %error, "failed to write that the agent was stopped; `go` will not know it");
+            tracing::warn!(exchange = ctx.id, %error, "failed to store that the agent was stopped; `go` will not release it");
         }
     }
     let text = brake::ends(
@@ -175,11 +176,11 @@ async fn end(
     exchange.reply(&CommandReply::new(text)).await
 }
 
-/// Puts a notice to the model after the request, and notes that it was given.
+/// Appends a notice for the model to the request, and enters that into the ledgers.
 async fn tell_model(exchange: &mut Exchange, accounts: &[OpenAccount], text: &str, kind: Option<EntryKind>) {
     match context::append(exchange, text).await {
         Ok(true) => {}
-        // There is no place for it here; the next request may have one.
+        // This request has no room for the notice, but the next one may have.
         Ok(false) => return,
         Err(error) => {
             tracing::error!(exchange = exchange.ctx.id, %error, "failed to store the brake's notice; sending the request without it");
@@ -199,14 +200,14 @@ async fn tell_model(exchange: &mut Exchange, accounts: &[OpenAccount], text: &st
     }
 }
 
-/// What the transcript proves of the work.
+/// Returns the facts about the work that the transcript proves.
 fn seen(exchange: &Exchange) -> Option<SeenFacts> {
     let rope = exchange.plan().first(exchange.tooled).rope;
     let weight = exchange.offered.weight.saturating_mul(COMPARING);
     heavy::work(weight, || exchange.of_view(rope, SeenFacts::of_work))
 }
 
-/// Lets a stopped agent go on.
+/// Lets a stopped agent continue (`::go`), with a higher limit if a budget is used up.
 pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAnswer> {
     let reply = |text: String| Ok(BrakeAnswer::Reply(CommandReply::new(text)));
     let (app, ctx) = (&exchange.app, &exchange.ctx);
@@ -239,7 +240,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
     }
     for account in &mut accounts {
         let granted = EntryKind::Granted(account.shown().grant(dollars));
-        // The other budgets have room left, so they keep their limits.
+        // Other budgets have room left and keep their limits.
         if account.shown().used_up().is_some() || account.is_stopped() {
             account.ledger = app
                 .sessions
@@ -252,7 +253,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
     Ok(BrakeAnswer::GoOn(CommandReply::new(brake::go_on(&shown))))
 }
 
-/// Stops the agent's own work until the user lets it go on.
+/// Stops the agent's own work until the user lets it continue (`::stop`).
 pub(super) async fn stop(exchange: &Exchange) -> StoreResult<CommandReply> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     let Some(accounts) = of_command(exchange).await? else {
@@ -265,7 +266,7 @@ pub(super) async fn stop(exchange: &Exchange) -> StoreResult<CommandReply> {
     Ok(CommandReply::new(brake::halted(&app.config.commands.prefix)))
 }
 
-/// The session's budgets for `status`.
+/// Returns the line about the budgets for `::status`.
 pub(super) async fn status(exchange: &Exchange) -> StoreResult<Option<String>> {
     let Some(accounts) = of_command(exchange).await? else {
         return Ok(None);
@@ -274,7 +275,7 @@ pub(super) async fn status(exchange: &Exchange) -> StoreResult<Option<String>> {
     Ok(brake::status_line(&shown))
 }
 
-/// The accounts of a command, with their ledgers; `None` if the brake is off.
+/// Returns the accounts of a command with their ledgers, or `None` if the brake is off.
 async fn of_command(exchange: &Exchange) -> StoreResult<Option<Vec<OpenAccount>>> {
     let (true, Ok(policy)) = (is_on(exchange), policy(exchange)) else {
         return Ok(None);
@@ -284,10 +285,10 @@ async fn of_command(exchange: &Exchange) -> StoreResult<Option<Vec<OpenAccount>>
         .map(Some)
 }
 
-/// The policy for this request.
+/// Returns the configured policy with the budget that the request declares.
 ///
 /// # Errors
-/// The budget that it declares is not a number of dollars.
+/// The declared budget is not a number of dollars.
 fn policy(exchange: &Exchange) -> Result<BrakePolicy, Fault> {
     let value = exchange.ctx.headers.get(headers::DECLARED_BUDGET);
     let declared = value.map(|value| brake::parse_dollars(value.to_str().unwrap_or_default()));
@@ -295,7 +296,8 @@ fn policy(exchange: &Exchange) -> Result<BrakePolicy, Fault> {
     Ok(exchange.app.config.brake.declaring(declared))
 }
 
-/// Charges the exchange of a command to its ledgers when it ends: the command may make a handoff.
+/// Has the exchange of a command charged to its ledgers at its end, because the command may call the model for a
+/// handoff.
 pub(super) fn charge_command(exchange: &Exchange) {
     if let Ok(policy) = policy(exchange) {
         charge_at_end(exchange, &accounts(exchange, &policy), false);
@@ -312,7 +314,7 @@ fn charge_at_end(exchange: &Exchange, accounts: &[OpenAccount], continues: bool)
     ctx.recorder.note(|e| e.charge = Some(Arc::new(charge)));
 }
 
-/// Enters the request into its ledgers, the session's first.
+/// Enters the request into its ledgers. Returns the accounts with the ledgers as they are then.
 async fn entered(
     exchange: &Exchange,
     mut accounts: Vec<OpenAccount>,
@@ -326,11 +328,11 @@ async fn entered(
     Ok(accounts)
 }
 
-/// The accounts of a request, whose ledgers are not read yet.
+/// Returns the accounts of a request, the session's first, with empty ledgers.
 fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
     let view = exchange.offered.view();
     let header = |name: &str| headers::text(&exchange.ctx.headers, name).map(str::to_owned);
-    // A subagent's session may be another one than its parent's.
+    // A subagent counts toward its parent's session, even if it has a session of its own.
     let session = header(headers::PARENT_SESSION)
         .or_else(|| session_name(header, view.facts.session.as_deref()))
         .unwrap_or_else(|| opening(view));
@@ -342,7 +344,7 @@ fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
     }
     if policy.directory != none {
         let directory = Whereabouts::from_transcript(&Transcript::from_view(view));
-        // A directory that was merely guessed would be charged for another's work.
+        // A guessed directory could be charged for work in another one.
         let directory = directory.directory.filter(|_| directory.is_stated);
         names.extend(directory.map(|directory| (AccountKind::Directory, policy.directory, directory)));
     }
@@ -364,7 +366,7 @@ impl OpenAccount {
         }
     }
 
-    /// Whether its agent was stopped for another reason than a budget.
+    /// Whether the agent was stopped for a reason other than a budget.
     fn is_stopped(&self) -> bool {
         self.ledger.halted || self.ledger.stopped_at.is_some() || brake::is_same_again(&self.ledger)
     }

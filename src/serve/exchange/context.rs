@@ -18,9 +18,9 @@ use baton_core::rewrite::insertions;
 /// Models whose window is unknown, to log each once.
 static UNKNOWN: OnceLog = OnceLog::new();
 
-/// Enters the request's branch, unless its model gets no notices.
+/// Finds the branch of the request, and sets it in the exchange, if notices or cuts may depend on it.
 ///
-/// Returns the branch if the request was not sent in it before.
+/// Returns the branch unless the request repeats the newest one of the branch.
 pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextBranch> {
     let Exchange {
         app, ctx, offered, ..
@@ -28,7 +28,7 @@ pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextBranch> {
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
     let plan = exchange.plan();
-    // Even without notices, cuts may depend on the branch.
+    // Without notices, cuts or usage limits may still depend on the branch.
     let may_cut = app.is_shadow(ctx) || policy.when_cache_cold != FreeCutPolicy::Off || policy.nudge_limit;
     if !plan.is_in_the_loop(app.is_shadow(ctx)) || (thresholds.are_off() && !may_cut) {
         return None;

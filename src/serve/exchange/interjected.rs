@@ -19,7 +19,7 @@ use baton_core::response::AnswerOpening;
 #[derive(Default)]
 struct Outcome {
     said: Vec<String>,
-    /// Draft of a handoff that one of them requests. Its outcome is the answer to that command.
+    /// Draft of a handoff, if a command requests one. The outcome of the draft answers that command.
     job: Option<DraftJob>,
 }
 

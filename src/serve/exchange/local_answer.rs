@@ -76,7 +76,7 @@ impl Exchange {
         let id = Uuid::now_v7();
         let known = self.handoff_of(handoff).await;
         let (ctx, offered, store) = (&self.ctx, &self.offered, self.app.sessions.store());
-        // A later request may continue the response by nothing but its id.
+        // A later request may refer to the response only by its id.
         if let Some(origin) = self.plan().answer_origin(handoff) {
             let shown = format!("resp_baton_{}", id.simple());
             let written = store.put_response_id(&ctx.principal, &shown, &origin).await;
@@ -146,6 +146,6 @@ impl Exchange {
 
 /// Builds the error response for a store that cannot be read or written.
 pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
-    tracing::error!(exchange = exchange.ctx.id, %error, "failed to build a local response; refusing the request");
+    tracing::error!(exchange = exchange.ctx.id, %error, "failed to read or write the store for a local response; refusing the request");
     exchange.ctx.refuse(Fault::from(Code::STORE))
 }

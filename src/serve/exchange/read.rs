@@ -88,11 +88,16 @@ fn read(
     let reading = RequestReading::searched(wire, text, operation, &searched.stems);
     let mut reading = reading.map_err(|unread| {
         let (wire, why) = (wire.id().name(), unread.to_string());
-        tracing::warn!(exchange = ctx.id, wire, why, "request relayed unchanged");
+        tracing::warn!(
+            exchange = ctx.id,
+            wire,
+            why,
+            "failed to parse a request; relaying it unchanged"
+        );
         ToolOmission::from(unread)
     })?;
     let ours = app.tools.plain.names();
-    // Mostly another baton between agent and upstream, and the calls belong to that one.
+    // Usually another baton, between the agent and this one, has added the tool, and calls belong to that one.
     if reading.view.has_tool_named(ours) {
         return Err(ToolOmission::NameTaken);
     }
@@ -103,8 +108,8 @@ fn read(
     if facts.model.is_none() {
         facts.model = route::model(&ctx.target).map(str::to_owned);
     }
-    // Log, metrics, spans, journal and handoffs all take the name from here, and a slip in a config may put a
-    // key in its place.
+    // Redacted here, because log, metrics, spans, journal and handoffs all take the name from here. By mistake, an
+    // agent's config may have a key in its place.
     if let Some(model) = &mut facts.model
         && let Cow::Owned(clean) = app.redactor.text(model)
     {

@@ -161,7 +161,9 @@ pub(super) async fn write_pairs(exchange: &Exchange, pairs: Vec<HiddenPair>) -> 
     app.sessions.add_pairs(live, pairs, app.clock.now_ms()).await
 }
 
-/// Creates the hidden pair of a call. A call without siblings has the aside's id.
+/// Executes a call, unless it has a result already, and creates its hidden pair.
+///
+/// If the call has no parallel calls, an aside with the pair's id marks its place.
 pub(super) fn pair(
     exchange: &Exchange,
     answered: AnsweredCall,
@@ -222,7 +224,7 @@ impl Exchange {
         })
     }
 
-    /// Rules that a handoff would carry, newest first.
+    /// Returns the rules that a handoff would carry, newest first.
     pub(super) fn carried_rules(&self) -> Vec<Rule> {
         let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || self.users_words(None).rules)
@@ -249,7 +251,9 @@ impl Exchange {
         })
     }
 
-    /// Items that the model looked up again after a handoff. `pairs` are the hidden calls since then.
+    /// Returns the items that the model looked up again after a handoff.
+    ///
+    /// `pairs` are the hidden calls since then. Returns `None` if nothing is known about that time.
     pub(super) fn looked_up_again(
         &self,
         handoff: HandoffId,
@@ -285,7 +289,7 @@ impl Exchange {
         });
     }
 
-    /// Passes the transcript of a rewritten request to `make`, as drafts read it.
+    /// Calls `make` with the transcript of a rewritten request, and with the settings for reading it for a draft.
     ///
     /// Returns `None` if the request has no conversation.
     pub(super) fn of_view<T>(

@@ -32,7 +32,7 @@ pub(super) struct Exchange {
     pub(super) opening: AnswerOpening,
     /// Progress of a draft as the agent sees it. All clones share it.
     pub(super) shown: Option<Arc<ShownDraft>>,
-    /// Thread of the conversation, if its model may get notices of a full context.
+    /// Branch of the conversation, if notices or cuts may depend on it.
     pub(super) branch: Option<ContextBranch>,
 }
 

@@ -28,7 +28,7 @@ pub(in crate::exchange) enum HandoffTrigger {
     Approval(Option<String>),
 }
 
-/// Returns the conversation's open draft. One that awaits the user may have been written by another process.
+/// Returns the conversation's open draft. If it awaits approval, another process may have written it.
 pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
     let Exchange { app, offered, .. } = exchange;
     let key = offered.live()?.key();
@@ -107,7 +107,8 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
     })
 }
 
-/// Handoff of an interrupted response to an identical request, which agents then repeat.
+/// Returns the handoff that an identical request has made, if its response was interrupted. Agents then repeat the
+/// request.
 async fn made_before(exchange: &Exchange) -> Result<Option<Arc<Handoff>>, StoreError> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let now = app.clock.now_ms();

@@ -33,14 +33,14 @@ use baton_core::rewrite::untooled::ToolOmission;
 pub(super) enum CommandStep {
     Reply(CommandReply),
     HandOver(HandoffTrigger),
-    /// The agent goes on, or this is said if there is nothing to send.
+    /// The agent may continue. This is the reply if the request has nothing to send to the model.
     GoOn(CommandReply),
 }
 
-/// The end of a command.
+/// Result of answering a command.
 pub(super) enum CommandEnd {
     Answered(Response<ResponseBody>),
-    /// The request without the command is for the model.
+    /// The request without the command, which goes to the model.
     ForModel(Exchange),
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> CommandEnd {
         }
         Ok(CommandStep::GoOn(reply)) => match hand_over::without_command(&exchange).filter(is_unanswered) {
             Some(mut before) => {
-                // Its note takes the command out of every later request.
+                // The response begins with the reply. The note in it lets later requests drop the command.
                 before.opening = AnswerOpening::notice(&reply.text);
                 return CommandEnd::ForModel(before);
             }
@@ -82,8 +82,9 @@ fn is_unanswered(before: &Exchange) -> bool {
     last.is_some_and(|turn| !turn.role.may_be_models())
 }
 
-/// Performs a command. Its changes are written when this returns, except for a handoff, which is still to be
-/// made.
+/// Performs a command.
+///
+/// Its changes are stored when this returns. A handoff is only requested: the caller makes it.
 pub(super) async fn step(
     exchange: &Exchange,
     command: ChatCommand<'_>,
@@ -203,7 +204,7 @@ async fn set_status(exchange: &Exchange, id: HandoffId, status: HandoffStatus) -
     changed.ok().flatten().map(|changed| changed.before)
 }
 
-/// Makes a decision by records, and reads those that it lacks.
+/// Returns the decision of `decide`. Reads the records that it lacks, and calls it again with them.
 async fn by_records<T>(
     exchange: &Exchange,
     decide: impl Fn(&Records) -> Result<T, MissingRecords>,

@@ -90,7 +90,7 @@ async fn made(
     let DraftOrder { ask: request, prompt } = &job.wanted;
     let is_drafted = job.accepted.is_none() && prompt.is_none();
     let made = match (&job.accepted, prompt) {
-        // Holds for given and accepted documents as well, because there would be nothing to cut.
+        // Applies to given and accepted documents as well: in so short a history there is nothing to cut.
         _ if !draft::enough(first.messages) => Err(DraftEnd::NothingYet),
         (Some(accepted), _) => Ok(accepted.clone()),
         (None, Some(document)) => Ok(AcceptedDraft {
@@ -173,7 +173,7 @@ async fn repository_state(exchange: &Exchange, index: &DraftIndex) -> String {
     spawn_blocking(look).await.unwrap_or_default()
 }
 
-/// Carry-over prompt that a draft without a model would make from the live request's history.
+/// Returns the carry-over prompt that a draft without a model would make from the live request's history.
 ///
 /// `None` if the history is too short.
 pub(in crate::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
@@ -250,7 +250,7 @@ fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {
     DraftEnd::Store
 }
 
-/// Report of a handoff to the user. It precedes the sentinel, so the model never sees it.
+/// Returns the report of a handoff to the user. It precedes the sentinel, so the model never sees it.
 pub(in crate::exchange) fn handoff_report(exchange: &Exchange, handoff: &Handoff) -> String {
     let event = exchange
         .ctx

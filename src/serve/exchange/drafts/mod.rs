@@ -81,9 +81,9 @@ pub(super) fn waiting_job(exchange: &Exchange) -> Option<DraftJob> {
     exchange.app.drafting.take(live.key())
 }
 
-/// Notice that a draft of this conversation awaits the user, who continues without it.
+/// Returns a notice that a draft awaits approval, for a user who continues the conversation without deciding.
 ///
-/// Shown once. Its note keeps it out of the model's view.
+/// It is shown once. Its note keeps it out of the model's view.
 pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     let (app, live) = (&exchange.app, exchange.offered.live.as_ref()?);
     let is_elsewhere = app.drafting.planned_in(live.key()) == Some(OpenDraft::Elsewhere);

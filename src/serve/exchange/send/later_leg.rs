@@ -24,7 +24,7 @@ pub(in crate::exchange) async fn later_or_own(
     exchange: &Exchange,
     make: impl Fn() -> RewriteOutcome,
 ) -> UpstreamResult {
-    // After a draft, the agent's own message is still to be sent.
+    // If only draft legs were sent, this leg is the one that carries the agent's message.
     let is_added = |e: &ExchangeEvent| e.sent_bytes.len() > e.draft_legs.len();
     let kind = LegKind::Later {
         target: &exchange.ctx.target,

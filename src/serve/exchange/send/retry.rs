@@ -19,7 +19,7 @@ use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::plan::{Retry, replaces_refusal};
 use baton_core::rewrite::untooled::ToolOmission;
 
-/// Sends a refused request again with a change that may help.
+/// Sends a refused request again, each time with another change that may help.
 ///
 /// # Errors
 /// The response to the agent: the refusal, or baton's own fault.
@@ -38,7 +38,7 @@ pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
             .as_ref()
             .is_ok_and(|answered| answered.status().is_success());
         settle(&mut exchange, &retry, accepted).await;
-        // Upstream no longer answers, so the agent gets the refusal.
+        // Upstream does not respond anymore, so the agent gets the first refusal.
         let Ok(answered) = answered else { break };
         if replaces_refusal(answered.status().as_u16()) {
             return Ok(Sent {
@@ -91,7 +91,7 @@ async fn second_refusal(exchange: &Exchange, response: Response<UpstreamBody>) -
 
 /// Whether hidden calls of a conversation may be missing, because the store cannot be read.
 ///
-/// That may be the only reason for a refusal, and the agent then sends the request again.
+/// That alone may cause a refusal. The agent then gets a store failure, which it retries.
 pub(super) fn lacks_pairs(offered: &PlannedExchange) -> bool {
     offered.live.is_none() && offered.view().under_way()
 }
@@ -105,7 +105,7 @@ pub(in crate::exchange) fn prepare(exchange: &mut Exchange, retry: &Retry) {
             tracing::warn!(
                 exchange = id,
                 tooled,
-                "the prefix does not match; retrying with the tool toggled"
+                "upstream refused the prefix of a request; retrying with the tool toggled"
             );
         }
         omitted => {

@@ -35,8 +35,8 @@ pub(in crate::exchange) enum LegKind<'t> {
 /// Sends the request that `make` builds, and falls back to the agent's model if upstream rejects the routed
 /// one.
 ///
-/// If the agent's model works, the routed one gets no further requests. Returns the request that was sent
-/// last as well.
+/// If the agent's model works, the routed one gets no further requests. Also returns the request that was sent
+/// last.
 pub(super) async fn or_own(
     exchange: &Exchange,
     make: impl Fn() -> RewriteOutcome,
