@@ -123,6 +123,7 @@ fn shown(unit: BudgetUnit, amount: u64) -> String {
 
 /// Amounts that the session has spent.
 fn spent_line(accounts: &[Account<'_>]) -> Option<String> {
+    // The account of the session comes first.
     let account = accounts.first()?;
     let spent = &account.ledger.spent;
     let units = [
@@ -165,6 +166,7 @@ fn done(seen: &SeenFacts) -> Option<String> {
         .filter(|run| run.has_passed() == Some(true));
     let passed = passed.map(|run| match run.stale {
         Some(false) => format!("`{}` passed", run.command),
+        // An unknown state counts as stale, so that no pass is claimed for files that may have changed.
         _ => format!("`{}` passed before later changes", run.command),
     });
     list(passed.chain(files).collect()).map(|list| format!("Done: {list}."))

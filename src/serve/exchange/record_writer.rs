@@ -216,6 +216,7 @@ impl Exchange {
         let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || {
             let words = self.users_words(parent);
+            // Work of an earlier leg belongs to the handoff that fired there.
             let may_see = has_work && policy.scope == CarryScope::All;
             let seen = may_see
                 .then(|| self.of_view(self.plan().first(self.tooled).rope, SeenFacts::of_work))

@@ -328,6 +328,7 @@ impl DraftBuilder<'_, '_> {
         let first = work.earlier().next().map(|turn| turn.n);
         for turn in work.earlier().rev() {
             let (asked, mut said) = work.sentences(turn);
+            // The task asks about this request, so it must not be listed as done.
             if self.is_followed_up(turn) {
                 said.splice(0..0, asked);
             }

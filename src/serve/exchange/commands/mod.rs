@@ -212,6 +212,7 @@ async fn by_records<T>(
     let (app, principal) = (&exchange.app, &exchange.ctx.principal);
     let mut reader = Reader::new(&app.sessions, &app.seals, principal, app.clock.now_ms());
     if let Ok(live) = exchange.offered.live() {
+        // In its own session a shorter beginning of an id is enough.
         reader = reader.within(live.key());
     }
     loop {

@@ -132,6 +132,7 @@ async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
             remember_omission(exchange).await;
         }
     }
+    // A retry that was refused proves nothing about the tool.
     let Some(tooled) = retry.tooled.filter(|_| accepted) else {
         return;
     };
