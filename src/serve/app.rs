@@ -35,7 +35,7 @@ pub struct App {
     pub clock: Clock,
     /// baton's tools, as requests are offered them.
     pub tools: OurTools,
-    /// Answers calls of the tools whose result is text.
+    /// Executes calls of the tools whose result is text.
     pub answers: Arc<dyn CallAnswerer>,
     /// Drafts of all conversations.
     pub drafting: Arc<DraftQueue>,
@@ -60,7 +60,7 @@ pub struct App {
 }
 
 impl App {
-    /// Whether baton only watches, by the config or by the request.
+    /// Whether a request is in shadow mode, by the config or by its own header.
     pub(crate) fn is_shadow(&self, ctx: &RequestContext) -> bool {
         self.config.handoff.inject == InjectPolicy::Shadow
             || headers::text(&ctx.headers, headers::HANDOFF) == Some(headers::SHADOW)
@@ -102,10 +102,10 @@ impl App {
     /// Creates an app with another config that shares everything that outlives a request.
     ///
     /// These are the conversations, the store, the keys of the seals, the journal, drafts, documents, and the
-    /// memory of bodies.
+    /// storage and memory budget of bodies.
     ///
     /// # Errors
-    /// As [`App::new`].
+    /// Fails like [`App::new`].
     pub fn reloaded(&self, config: Config) -> io::Result<Self> {
         let new = Self::with_seals(config, Arc::clone(self.sessions.store()), Arc::clone(&self.seals))?;
         Ok(Self {

@@ -149,7 +149,9 @@ pub(super) async fn ask(state: &AdminState, key: &str, headers: &HeaderMap, body
     Ok(respond(StatusCode::ACCEPTED, JSON, shown.to_string()))
 }
 
-/// Whether too little was written since the last handoff to hand off. `false` if that is unknown here.
+/// Whether too little was written since the last handoff to hand off again.
+///
+/// Returns `false` if this process has not seen the conversation.
 fn is_too_short(state: &AdminState, key: &str, principal: &str) -> bool {
     let live = state.sessions.peek(key, principal);
     live.spoken.known().is_some_and(|text| !draft::enough(text))
@@ -185,7 +187,7 @@ pub(super) async fn reject(state: &AdminState, id: &str) -> ApiResult {
     shown_in_full(state, id).await
 }
 
-/// Restores a draft that awaited review when an earlier process ended. The store has it under its own id.
+/// Loads a draft that awaits review from the store, if another process has written it.
 async fn restore(state: &AdminState, id: Uuid) -> Result<(), ApiError> {
     if state.drafting.get(id).is_some() {
         return Ok(());
@@ -220,7 +222,8 @@ async fn shown_in_full(state: &AdminState, id: Uuid) -> ApiResult {
     }))
 }
 
-/// Path of the written prompt: the file of an automatic handoff, else the directory of the handoff's document.
+/// Returns the path of the written prompt: the file of an automatic handoff, or else the directory of the handoff's
+/// document.
 async fn saved_path(state: &AdminState, draft: &DraftRecord) -> Result<Option<String>, ApiError> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));
@@ -243,7 +246,7 @@ pub(super) fn list(state: &AdminState) -> ApiResult {
     shown(&json!({"drafts": open(state)}))
 }
 
-/// Open drafts, oldest first.
+/// Returns the open drafts, oldest first.
 pub(super) fn open(state: &AdminState) -> Vec<Value> {
     state.drafting.all_open().iter().map(value).collect()
 }

@@ -76,13 +76,13 @@ pub(super) async fn all(
     let documents = documents::by_handoff(&state.store, true).await?;
     let made = records.iter().filter(|handoff| !pending.contains(&handoff.id));
     Ok(made
-        // More may be left than the limit, because not every pending draft is among the records.
+        // More than the limit may remain, because not every pending draft is among the records.
         .take(if limit == 0 { usize::MAX } else { limit })
         .map(|handoff| short(handoff, &documents))
         .collect())
 }
 
-/// Stored handoffs that are drafts in review, and so have not happened yet.
+/// Returns the stored handoffs that are only drafts in review.
 fn in_review(state: &AdminState) -> Vec<HandoffId> {
     let open = state.drafting.all_open().into_iter();
     open.filter(DraftRecord::is_for_review)

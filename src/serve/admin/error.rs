@@ -1,6 +1,6 @@
 //! Errors of the admin listener: one table from error to status, code and message.
 //!
-//! One place turns a row into a response.
+//! Only [`ApiError::response`] turns a row into a response.
 
 use std::borrow::Cow;
 use std::fmt::Display;

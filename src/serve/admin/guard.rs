@@ -38,7 +38,7 @@ pub(super) fn admit<B>(request: &Request<B>, config: &Admin, bound: SocketAddr) 
             Err(ApiError::FOREIGN_HOST)
         };
     }
-    // With the token any host name is fine, because no web page knows the token.
+    // If a token is configured, any host name is accepted, because no web page knows the token.
     let presented = |token: Option<&Secret>| token.is_some_and(|token| presents(request.headers(), token));
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let asks_for_metrics = reads && request.uri().path() == METRICS;
@@ -68,8 +68,9 @@ pub(super) fn one_host(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Whether a browser opens the inspector itself, by a link on a page of any site. That page learns nothing
-/// from it.
+/// Whether a browser opens the inspector in a window, possibly by a link on a page of another site.
+///
+/// That is allowed, because the other page cannot read the response.
 fn opens_the_page<B>(request: &Request<B>) -> bool {
     let is = |name: &str, value: &str| request.headers().get(name).is_some_and(|given| given == value);
     request.method() == Method::GET
@@ -81,8 +82,8 @@ fn opens_the_page<B>(request: &Request<B>) -> bool {
 
 /// Whether the request's origin is the listener itself.
 ///
-/// Browsers send an origin with cross-origin requests that may change something, and name the site of the
-/// others. Other clients send neither.
+/// Browsers send `Origin` with every cross-origin request that may change something, and `Sec-Fetch-Site` with the
+/// others. Other clients send neither, and are accepted.
 fn from_own_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return hosts::other_site(headers).is_none();

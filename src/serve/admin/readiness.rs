@@ -31,8 +31,10 @@ pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
 pub struct Report {
     /// Whether a balancer should send requests here.
     pub ready: bool,
-    /// Whether a required dependency has failed that worked before. Requests that need it get an error that
-    /// agents retry. Others are served, as no other replica with the same store could do better.
+    /// Whether a required dependency has failed after it had worked.
+    ///
+    /// Such a process stays ready: requests that need the dependency get an error that agents retry, and no other
+    /// replica with the same store could serve them better.
     pub degraded: bool,
     /// Whether a stop signal was received. Open streams may end, but no new requests are accepted.
     pub stopping: bool,
@@ -147,7 +149,7 @@ struct Known {
     reached: bool,
     /// The dependency whose failure was logged last.
     logged: Option<&'static str>,
-    /// Checks that timed out. No other one of the same kind starts before they end.
+    /// Checks that timed out and still run. No further one of the same kind starts before they end.
     store: Waiting<[Check; 2]>,
     journal: Waiting<Check>,
 }
@@ -161,7 +163,7 @@ impl Known {
         match failure {
             _ if what == self.logged => {}
             Some((what, why)) => {
-                tracing::warn!(target: "baton", what, why, degraded = report.degraded, "not ready");
+                tracing::warn!(target: "baton", what, why, degraded = report.degraded, "failed a readiness check");
             }
             None => tracing::info!(target: "baton", "ready again"),
         }

@@ -48,8 +48,10 @@ impl Access {
         }
     }
 
-    /// Logs the access. Health checks and scrapes come every few seconds, and without a token only users of
-    /// this machine come.
+    /// Logs the access.
+    ///
+    /// Successful health checks and scrapes are left out, because they come every few seconds. Without a token,
+    /// successful requests are only logged as debug, because only users of this machine can send them.
     fn log(&self, status: StatusCode, has_token: bool) {
         let Self { method, path, sender } = self;
         let status = status.as_u16();

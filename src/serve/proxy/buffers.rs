@@ -1,8 +1,8 @@
 //! Pool of large buffers.
 //!
 //! A fresh buffer of some megabytes costs a page fault for every four kilobytes written to it, which is more
-//! than all processing of the bytes. The journal's thread drops most bodies last, and memory that another
-//! thread frees is mostly returned to the system.
+//! than all processing of the bytes. The allocator would not keep them: the journal's thread is usually
+//! the last owner of a body, and memory that another thread frees mostly returns to the system.
 
 use std::sync::Mutex;
 

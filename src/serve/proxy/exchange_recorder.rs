@@ -67,7 +67,7 @@ impl ExchangeRecorder {
         }
     }
 
-    /// Reads the event as written so far. Returns the default if nothing is recorded.
+    /// Reads the event as written so far. Returns the default after [`Self::forget`].
     pub fn read<T: Default>(&self, read: impl FnOnce(&ExchangeEvent) -> T) -> T {
         locked(&self.0.state).event.as_ref().map(read).unwrap_or_default()
     }

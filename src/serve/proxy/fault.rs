@@ -1,6 +1,6 @@
 //! Errors that baton reports: one table from code to status, owner and advice.
 //!
-//! One place turns a row into a response in the shape of the agent's wire.
+//! Only [`Fault::response`] turns a row into a response, in the shape of the agent's wire.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
@@ -68,7 +68,7 @@ codes! {
     UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name is served; add [upstreams.NAME] to the config, and NAME to server.upstreams if that is set, or correct /u/NAME in the agent's base URL";
     /// A `CONNECT` request. baton is not a forward proxy.
     METHOD = "method_not_allowed", 405, false, Agent, "this is a reverse proxy; set the agent's base URL to it, not its HTTP proxy";
-    /// The agent fell silent in the middle of its body, or nearly so.
+    /// The agent sends its body more slowly than the minimum rate.
     BODY_TIMEOUT = "body_timeout", 408, true, Agent, "the request body arrived too slowly; send the request again";
     /// The body is longer than the limit.
     BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
@@ -80,7 +80,7 @@ codes! {
     INTERNAL = "internal", 500, true, Proxy, "the proxy failed on this request; see its log for details";
     /// The drain time is over while a response streams.
     STOPPING = "stopping", 503, true, Proxy, "the proxy stopped before the response was complete; send the request again";
-    /// The handoff of a cut conversation cannot be read.
+    /// The store cannot be read or written, and the request cannot be served without it.
     STORE = "store_unavailable", 503, true, Proxy, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
     /// Too many concurrent exchanges.
     OVERLOADED = "overloaded", 503, true, Proxy, "too many concurrent requests; try again shortly, or raise limits.max_concurrent_requests in the config";
@@ -96,7 +96,7 @@ codes! {
     CONNECT_TIMEOUT = "upstream_connect_timeout", 504, true, Upstream, "upstream did not accept a connection in time; check the network, or raise the upstream's connect_secs";
     /// No byte within the time limit.
     SILENT = "upstream_silent", 504, true, Upstream, "upstream sent nothing for too long; try again, or raise the upstream's idle_secs";
-    /// The connection ended before a response began.
+    /// The connection ended, or broke the protocol, before a response was complete.
     CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without a response; try again";
     /// The response header block exceeds the line or byte limit.
     HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "upstream's response headers exceed 256 lines or limits.header_bytes; the same request would fail again, so raise the limit or find the source of the headers";
@@ -168,7 +168,7 @@ impl Fault {
         matches!(self.code, Code::SILENT | Code::CLOSED)
     }
 
-    /// Message for the agent.
+    /// Returns the message for the agent: that of the row, with the detail in parentheses.
     pub fn message(&self) -> String {
         match &self.detail {
             Some(detail) => format!("baton: {} ({detail})", self.code.message),

@@ -127,7 +127,8 @@ impl Sending {
 /// Header that tells whether a user or the agent began a request. GitHub Copilot charges for those of a user.
 const INITIATOR: &str = "x-initiator";
 
-/// Builds the headers of a request to `target` on the upstream. The agent's no longer hold baton's client key.
+/// Builds the headers of a request to `target` on the upstream. `agent` must no longer contain a client key of
+/// baton.
 pub fn onward(
     agent: &HeaderMap,
     upstream: &UpstreamConfig,
@@ -143,8 +144,8 @@ pub fn onward(
             out.insert(name.clone(), HeaderValue::from_static("agent"));
             continue;
         }
-        // Headers of the agent's connection, headers for baton or from load balancers, headers that baton's
-        // changes falsify, and replaced credentials are not forwarded.
+        // Not forwarded: headers of the agent's connection, headers for baton or from load balancers, a trace context
+        // that the upstream must not get, headers that baton's changes falsify, and replaced credentials.
         let dropped = hop_by_hop(text, &named)
             || is_remade(text)
             || text.starts_with("x-baton-")

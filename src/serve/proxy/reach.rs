@@ -53,7 +53,7 @@ fn path(target: &str) -> &str {
     target.split('?').next().unwrap_or(target)
 }
 
-/// Whether the config adds a path: exactly, or by its beginning.
+/// Whether the config adds a path, literally or by a prefix that ends with `*`.
 fn is_added(added: &[String], target: &str) -> bool {
     let path = path(target);
     added.iter().any(|added| match added.strip_suffix('*') {

@@ -36,7 +36,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Wire that shapes baton's error responses.
+    /// Returns the wire whose format baton's error responses have. An unknown wire counts as OpenAI Chat.
     pub fn shape(&self) -> WireId {
         self.wire.unwrap_or(WireId::OpenaiChat)
     }

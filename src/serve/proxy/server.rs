@@ -62,7 +62,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// system may allow fewer.
 const BACKLOG: u32 = 4096;
 
-/// Interval of a timer that is always set.
+/// Interval of a timer that always runs, so that other timers are cheap.
 ///
 /// A new timer that is due before all others wakes the runtime's driver with a system call. Without this one,
 /// the timer of the minimum rate (30 s) of nearly every request would do so.

@@ -54,7 +54,7 @@ impl ShownDraft {
     }
 }
 
-/// Body that shows progress until the answer's own body is ready, and then that body.
+/// Body that sends keep-alives and progress until the answer's own body is ready, and then that body.
 pub(crate) struct WaitingBody {
     shown: Option<Arc<ShownDraft>>,
     /// Machine whose keep-alives suit a stream that has not begun.
