@@ -20,6 +20,7 @@ use super::state_args::StateArgs;
 use super::{config_file, load_state};
 use crate::state::config::{Config, closest_name};
 use crate::state::disk::private_file;
+use crate::state::journal::JournalReader;
 use crate::state::store::make_dir;
 use baton_core::brake::parse_dollars;
 use baton_core::plan::FreeCutPolicy;
@@ -156,9 +157,20 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     let is_complete = stay.leave(&proxy);
     let code = ended?;
     (start.at_exit)(&config, &id, is_complete);
+    tell_stop(&config, &id);
     match code {
         0 => Ok(()),
         code => Err(Exit::of_agent(code).silent()),
+    }
+}
+
+/// Reports that the brake stopped the agent, whose own screen is gone. Errors are ignored: the agent has ended.
+fn tell_stop(config: &Config, run: &str) {
+    let journal = JournalReader::open(&config.state_dir).ok().flatten();
+    if journal.is_some_and(|journal| journal.is_stopped(run).unwrap_or_default()) {
+        let _ = Out::stderr().line(
+            "baton: the brake stopped this session; continue it in the agent with `::go`, or see `baton log brake:stopped*`",
+        );
     }
 }
 

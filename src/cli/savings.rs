@@ -72,8 +72,8 @@ pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state, &[])?;
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
     let prices = super::prices(file)?;
-    let entries = entries(args, &config.state_dir, &prices)?;
-    let report = SavingsReport::new(&entries, args.by, &prices);
+    let (entries, stopped) = entries(args, &config.state_dir, &prices)?;
+    let report = SavingsReport::new(&entries, stopped, args.by, &prices);
     if args.json {
         out.json(&report)?;
     } else if args.csv {
@@ -114,16 +114,21 @@ fn is_short(entry: &BillEntry) -> bool {
     entry.without_tokens.unwrap_or(entry.tokens).whole_input() < SHORT_TOKENS
 }
 
-fn entries(args: &SavingsArgs, dir: &std::path::Path, prices: &PriceTable) -> CliResult<Vec<BillEntry>> {
+/// Returns the bill, and how many requests the brake did not send.
+fn entries(
+    args: &SavingsArgs,
+    dir: &std::path::Path,
+    prices: &PriceTable,
+) -> CliResult<(Vec<BillEntry>, u64)> {
     let Some(query) = JournalReader::open(dir)? else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     };
     let conversation = args.conversation.as_deref();
     let filter = BillFilter {
         conversation: conversation.map(|key| full_key(&query, key)).transpose()?,
         since_ms: args.since.map_or(0, |since| since.at_ms(now_ms())),
     };
-    Ok(query.bill(&filter, prices)?)
+    Ok((query.bill(&filter, prices)?, query.stopped(&filter)?))
 }
 
 fn csv(groups: &[BillSum]) -> String {
@@ -296,8 +301,13 @@ fn notes(report: &SavingsReport) -> Vec<String> {
         ),
     ];
     let shown = notes.into_iter().filter(|(count, _)| *count > 0);
+    let brake = (report.stopped > 0).then(|| {
+        let requests = plural(report.stopped, "request");
+        format!("  {requests} not sent, because the brake stopped the agent (`baton log brake:stopped*`)")
+    });
     shown
         .map(|(count, note)| format!("  {} {note}", plural(count, "exchange")))
+        .chain(brake)
         .collect()
 }
 
@@ -386,7 +396,7 @@ mod tests {
             entry("b", day, Some(2.0), 1.5),
             entry("odd\u{1b}[31m", day, None, 0.0),
         ];
-        SavingsReport::new(&entries, by, &PriceTable::default())
+        SavingsReport::new(&entries, 0, by, &PriceTable::default())
     }
 
     #[test]
@@ -416,9 +426,13 @@ mod tests {
     #[test]
     fn a_short_session_says_what_baton_cost() {
         let entries = [entry("a", 0, Some(0.045), 0.03)];
-        let report = SavingsReport::new(&entries, BillGroup::Day, &PriceTable::default());
+        let report = SavingsReport::new(&entries, 3, BillGroup::Day, &PriceTable::default());
         assert!(is_short(&entries[0]));
         let text = printed(&report, true);
+        assert!(
+            text.contains("  3 requests not sent, because the brake"),
+            "{text}"
+        );
         assert!(
             text.contains("too short to save anything; baton cost 1.5 cents"),
             "{text}"

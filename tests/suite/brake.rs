@@ -6,9 +6,11 @@ use baton_core::brake::{BrakeOutcome, repeated_call};
 use baton_core::record::WireId;
 use baton_core::wire::{Operation, wire};
 use baton_llm::state::config::Config;
+use baton_llm::state::journal::JournalReader;
 use baton_strict::{Autopilot, Options, Reply, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::conversations::replicas;
 use crate::harness::program::{Program, config_for};
@@ -600,9 +602,10 @@ async fn a_killed_program_keeps_its_budget() {
         json!({"role": "user", "content": results}),
     ];
     let mut stopped = 0;
+    let run = Uuid::now_v7().to_string();
     for _ in 0..8 {
         let program = Program::start(&config, &dir.path().join("state"));
-        let url = format!("{}/v1/messages", program.data);
+        let url = format!("{}/r/{run}/v1/messages", program.data);
         let response = crate::harness::post(
             &url,
             ANTHROPIC.headers,
@@ -615,6 +618,24 @@ async fn a_killed_program_keeps_its_budget() {
     }
     let sent = provider.generations().len();
     assert_eq!((sent, stopped), (3, 5));
+    let journal = JournalReader::open(&dir.path().join("state")).unwrap().unwrap();
+    assert!(
+        journal.is_stopped(&run).unwrap(),
+        "`baton run` says so at the end"
+    );
+    assert!(!journal.is_stopped(&Uuid::now_v7().to_string()).unwrap());
+    let mut savings = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
+    let savings = savings.args(["savings", "--json", "--config"]).arg(&config);
+    let output = savings
+        .arg("--state-dir")
+        .arg(dir.path().join("state"))
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["stopped"], &report["total"]["exchanges"]),
+        (&json!(5), &json!(3))
+    );
 }
 
 #[test]

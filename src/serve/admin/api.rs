@@ -227,9 +227,10 @@ async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     };
     let prices = state.prices.clone();
     let report = read(state, move |q| {
-        Ok(SavingsReport::new(&q.bill(&filter, &prices)?, group, &prices))
+        let (bill, stopped) = (q.bill(&filter, &prices)?, q.stopped(&filter)?);
+        Ok(SavingsReport::new(&bill, stopped, group, &prices))
     });
     let report = report.await?;
-    let report = report.unwrap_or_else(|| SavingsReport::new(&[], group, &state.prices));
+    let report = report.unwrap_or_else(|| SavingsReport::new(&[], 0, group, &state.prices));
     shown(&report)
 }

@@ -77,6 +77,17 @@ pub(super) struct BilledRow {
 }
 
 impl JournalReader {
+    /// Counts the requests that the brake did not send. They are no exchanges of a bill, because they cost nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the journal cannot be read.
+    pub fn stopped(&self, filter: &BillFilter) -> Result<u64, JournalError> {
+        let sql = "SELECT COUNT(*) FROM exchanges WHERE at_ms >= ?1 AND (?2 IS NULL OR conversation = ?2)
+                   AND json_valid(event) AND json_extract(event, '$.brake') LIKE 'stopped%'";
+        let parameters = params![filter.since_ms, filter.conversation];
+        Ok(self.conn.query_row(sql, parameters, |row| row.get(0))?)
+    }
+
     /// Returns the bill, oldest exchange first within each conversation. Exchanges of one conversation are
     /// adjacent.
     ///

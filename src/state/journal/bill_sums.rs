@@ -124,6 +124,8 @@ pub struct SavingsReport {
     pub prices: PriceSource,
     /// Models without a price.
     pub unpriced_models: Vec<String>,
+    /// Requests that the brake did not send.
+    pub stopped: u64,
     /// Sum over all exchanges.
     pub total: BillSum,
     /// Sums by group.
@@ -147,8 +149,8 @@ pub struct PriceSource {
 }
 
 impl SavingsReport {
-    /// Sums up a bill.
-    pub fn new(entries: &[BillEntry], group: BillGroup, prices: &PriceTable) -> Self {
+    /// Sums up a bill, next to which the brake `stopped` this many requests.
+    pub fn new(entries: &[BillEntry], stopped: u64, group: BillGroup, prices: &PriceTable) -> Self {
         let unpriced = entries
             .iter()
             .filter(|entry| entry.cost.is_none() && !entry.subscription);
@@ -161,6 +163,7 @@ impl SavingsReport {
                 date: prices.date.clone(),
             },
             unpriced_models: models,
+            stopped,
             total: BillSum::from_entries(entries),
             groups: BillSum::by(group, entries),
             tried: tried(entries, prices),

@@ -237,6 +237,19 @@ impl JournalReader {
         Ok(keys.collect::<Result<_, _>>()?)
     }
 
+    /// Whether the brake stopped the last exchange of a run.
+    ///
+    /// # Errors
+    /// Returns an error if the journal cannot be read.
+    pub fn is_stopped(&self, run: &str) -> Result<bool, JournalError> {
+        let sql = "SELECT json_extract(event, '$.brake') LIKE 'stopped%' FROM exchanges
+             WHERE id > ?1 AND json_valid(event) AND json_extract(event, '$.run') = ?1 ORDER BY id DESC LIMIT 1";
+        let stopped = self
+            .conn
+            .query_row(sql, [run], |row| row.get::<_, Option<bool>>(0));
+        Ok(stopped.optional()?.flatten().unwrap_or_default())
+    }
+
     /// Whether an exchange with a later id is still open.
     ///
     /// # Errors

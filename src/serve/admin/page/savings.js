@@ -95,6 +95,7 @@ function remarks(report) {
     "Tokens: new input, read from the provider's cache, written to it, and output.",
     `Prices: ${line(report.prices?.source ?? "?")}, ${report.prices?.date ?? "?"}.`,
     total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
+    report.stopped ? `${plural(report.stopped, "request")} not sent, because the brake stopped the agent.` : null,
     total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
     total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton (counted as compacted by the agent, not as saved).` : null,
   ].filter(Boolean).join(" ");
