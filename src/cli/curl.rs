@@ -9,7 +9,7 @@ use baton_core::record::WireId;
 use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader};
 use baton_core::wire::wire;
 
-/// Beginning of the placeholder that the journal writes for a redacted value.
+/// Prefix of the placeholder that the journal writes for a redacted value.
 const REDACTED: &str = "[redacted:";
 
 /// Headers that curl sets itself.

@@ -84,8 +84,9 @@ pub(super) fn run(args: &StoreForgetArgs, out: &mut Out) -> CliResult {
 /// Number of digits of a conversation's key.
 const KEY_DIGITS: usize = 32;
 
-/// Completes the name that the user gave. A complete id or key need not exist here: another replica may have
-/// deleted its records.
+/// Resolves the prefix of a key or id that the user gave.
+///
+/// A complete one need not exist in the store, because another replica may have deleted its records already.
 async fn scope(args: &StoreForgetArgs, config: &Config, store: &SharedStore) -> CliResult<ForgetScope> {
     if let Some(name) = &args.client {
         return Ok(ForgetScope::Client(name.clone()));
@@ -181,7 +182,7 @@ fn files(
     let mut dirs: BTreeSet<PathBuf> = documents
         .filter_map(|dir| Some(dir.parent()?.to_owned()))
         .collect();
-    // Documents may be those of another machine that uses the same store.
+    // Documents may name directories of another machine that uses the same store.
     dirs.retain(|dir| dir.is_dir());
     dirs.insert(config.handoffs_dir());
     let client = match scope {

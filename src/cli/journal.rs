@@ -76,7 +76,7 @@ pub(super) struct JournalRequest {
 }
 
 impl JournalRequest {
-    /// The last request of a session that the journal does not have; `None` if the session has none.
+    /// Builds the last request of a session that ran without baton, from its file. `None` if it has no request.
     pub(super) fn of_session(session: &SessionReader) -> Option<Self> {
         let (wire, body) = session.request();
         let tokens = Usage {

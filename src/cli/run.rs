@@ -218,9 +218,10 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
     Ok(())
 }
 
-/// Variables that turn off an agent's own compaction in pauses, if baton hands over then.
+/// Returns the variables that turn off an agent's own compaction during pauses.
 ///
-/// Variables that the user has set stay unchanged.
+/// They are needed only if baton hands off in pauses itself (`handoff.when_cache_cold`). Variables that the user has
+/// set are left out.
 fn pauses<'a>(agent: &'a AgentSetup, config: &Config) -> impl Iterator<Item = &'a (String, String)> {
     let is_on = config.handoff.when_cache_cold != FreeCutPolicy::Off;
     let all = agent.pauses.iter().filter(move |_| is_on);

@@ -31,8 +31,8 @@ const NAME: usize = 28;
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-The cost is the provider's own usage of every request, baton's own ones included, at the providers' list \
-prices, which are built in; the first line of the output has their date. Without baton the agent's whole history would \
+The cost is the usage that the provider reported for every request, including baton's own requests, at the built-in \
+list prices, whose date the first line of the output shows. Without baton the agent's whole history would \
 have been sent, cached by the provider's rules and compacted at the agent's own point. \
 The difference is net, and negative if handoffs cost more than they saved.
 

@@ -217,7 +217,7 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
         Ok(None) => tracing::warn!(
             target: "baton",
             dir = %config.state_dir.display(),
-            "another process serves from this state directory: give each its own"
+            "another process serves from this state directory; give each process its own"
         ),
         Err(error) => {
             tracing::warn!(target: "baton", %error, "failed to register this process; `baton doctor` will not find it");
@@ -335,7 +335,7 @@ fn stop_on_signal(drain: Duration) -> CliResult<watch::Receiver<bool>> {
             .await
             .is_err()
         {
-            tracing::error!(target: "baton", "shutdown hangs; exiting without flushing pending writes");
+            tracing::error!(target: "baton", "failed to shut down in time; exiting without flushing pending writes");
         }
         // Not a return, because the thread that serves may hang.
         std::process::exit(INTERRUPTED);

@@ -173,7 +173,7 @@ fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
         )
     };
     let log = dir.join(LOG);
-    // Ignored: there is no log at the first start.
+    // Ignored: before the first start there is no log to rename.
     let _ = fs::rename(&log, dir.join(LOG_BEFORE));
     let log = private_file()
         .create(true)

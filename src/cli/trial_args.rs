@@ -12,8 +12,8 @@ use baton_core::trial::DEFAULT_FOLLOW_SHARE;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Reads the sessions that your agents keep on this machine, and computes what they would have cost with handoffs: claude-code, \
-codex, gemini-cli, qwen-code, pi, opencode, goose, cline. Nothing is sent, and nothing is written but what --plot asks for. \
-docs/try.md says what is counted, what is assumed, and what is hindsight.
+codex, gemini-cli, qwen-code, pi, opencode, goose, cline. Sends nothing, and writes nothing except the file of --plot. \
+docs/try.md explains what is counted, what is assumed, and what is hindsight.
 
 Examples:
   baton try
@@ -27,22 +27,22 @@ pub(super) struct TryArgs {
     /// Read a session file, or a directory of them, in place of the agents' own
     #[arg(long, value_name = "PATH")]
     pub(super) from: Option<PathBuf>,
-    /// Only sessions since then: an age (12h, 30d) or a date (2026-11-23)
+    /// Read only sessions since this age (12h, 30d) or date (2026-11-23)
     #[arg(long, value_name = "TIME", value_parser = period_start)]
     pub(super) since: Option<PeriodStart>,
-    /// Only this agent's sessions
+    /// Read only this agent's sessions
     #[arg(long, value_name = "AGENT", value_parser = agent)]
     pub(super) agent: Option<&'static str>,
-    /// Show one session in detail: its id, or the beginning of it; of a subagent ID/NAME
+    /// Show this session in detail, by its id or a unique prefix of it (a subagent by ID/NAME)
     #[arg(long, value_name = "ID")]
     pub(super) session: Option<String>,
-    /// You pay for a subscription, not for tokens: no dollars (Codex records it, the others do not)
+    /// Assume a subscription: report tokens, not dollars (detected only for Codex, which records it)
     #[arg(long)]
     pub(super) subscription: bool,
-    /// Share of task ends and notices that the model follows by a handoff (0 to 1)
+    /// Assume that the model hands off at this share of task ends and notices (0 to 1)
     #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_FOLLOW_SHARE, value_parser = share)]
     pub(super) follow_share: f64,
-    /// Use another price table (TOML) [bill.prices]
+    /// Use this price table (TOML) [bill.prices]
     #[arg(long, value_name = "FILE")]
     pub(super) prices: Option<PathBuf>,
     /// Write the plot as SVG

@@ -24,10 +24,10 @@ use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, SessionReader};
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, LOCAL};
 
-/// Time for a proxy that continues to write its journal, which gathers notes for a quarter of a second.
+/// Time that a proxy which keeps running gets to write its journal. It gathers notes for a quarter of a second.
 const WRITTEN: Duration = Duration::from_millis(400);
 
-/// Maximum wait for exchanges under way, which may be another agent's.
+/// Maximum wait for open exchanges. They may belong to another agent, so they need not end soon.
 const ENDED: Duration = Duration::from_secs(2);
 
 /// Pause between two reads of the journal.

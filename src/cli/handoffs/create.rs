@@ -91,7 +91,9 @@ fn end_after(limit: Duration) {
     });
 }
 
-/// Fills goal and next step, because a hook cannot ask the user. Returns false for a file without content.
+/// Fills goal and next step, because a hook cannot ask the user.
+///
+/// Returns `false` if the file has no content to fill them from.
 fn leave_nothing_open(file: &mut HandoffFile) -> bool {
     if file.goal.is_empty() && file.now.is_empty() && file.blockers.is_empty() {
         return false;

@@ -132,7 +132,7 @@ pub(super) fn repository_state(config: &Config, work: &SessionWork, index: &Draf
     repository::draft_state(&whereabouts, root.as_deref(), configured)
 }
 
-/// Makes the document a carry-over prompt, with missing items appended.
+/// Turns the document into a carry-over prompt, and appends missing items.
 fn carried(config: &Config, index: &DraftIndex, work: &SessionWork, document: &str) -> Carried {
     let transcript = Transcript::from_view(&work.newest.view);
     let earlier = work.earlier.as_ref();
@@ -269,7 +269,7 @@ fn indexed(config: &Config, work: &SessionWork) -> DraftIndex {
     let carry_over = work.earlier.as_ref().map(|handoff| handoff.prompt.clone());
     let settings = config.draft_settings(carry_over, config.redactor());
     let mut index = DraftIndex::from_transcript(settings, &Transcript::from_view(&newest.view));
-    // The newest response is in no request yet.
+    // No request contains the newest response yet, so it is added here.
     if let Some(answer) = &newest.answer {
         index.answered(&AnswerContent::from_body(answer));
     }
@@ -301,7 +301,7 @@ fn too_small(error: BudgetTooSmall) -> CommandFailure {
     Exit::USAGE.with_help(error.to_string(), format!("give more: --tokens {}", error.needed))
 }
 
-/// Reads a document by the user, or by a model that the user prompted.
+/// Reads a document that the user, or a model prompted by the user, has written.
 fn given(file: &Path) -> CliResult<String> {
     let text = text_of(file)?;
     match text.trim().is_empty() {

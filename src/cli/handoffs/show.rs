@@ -113,7 +113,7 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             (None, Some(DocumentFormat::Yaml)) => out.body(yaml(&handoff).as_bytes()),
             (None, None) => Err(Exit::NO_INPUT.with_help(
                 "this handoff has no directory",
-                "set handoffs.documents to write one for each new handoff",
+                "set handoff.documents to write one for each new handoff",
             )),
         }
     })

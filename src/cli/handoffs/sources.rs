@@ -195,7 +195,7 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<So
 }
 
 impl Hook {
-    /// Key that the session has if it goes through baton.
+    /// Returns the key that the conversation has if the session goes through baton.
     fn key(&self) -> String {
         // Only Codex states a thread, and its sessions use this API.
         let wire = match self.thread_id {

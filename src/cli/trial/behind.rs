@@ -15,8 +15,9 @@ const NAMED: [(WireId, &[&str]); 4] = [
     (WireId::OpenaiResponses, &["session_id"]),
 ];
 
-/// Marks sessions whose conversations are in the journal. Sessions with handoffs in their records are marked
-/// already. A subagent is marked like its session.
+/// Marks sessions that ran through baton, because their conversations are in the journal.
+///
+/// The reader has already marked those whose records contain handoffs. A subagent is marked like its session.
 pub(super) fn mark(sessions: &mut [RecordedSession], config: &Config) -> CliResult {
     let Some(journal) = JournalReader::open(&config.state_dir)? else {
         return Ok(());

@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<
 
 /// Opens a database so that no file is created.
 ///
-/// Reading a write-ahead log creates its index if that is missing. Then the log is ignored.
+/// If the index of a write-ahead log is missing, reading the log would create it. The log is then ignored.
 fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     let beside = |ending: &str| {
         let about = std::fs::metadata(format!("{}{ending}", path.display()));

@@ -166,7 +166,7 @@ impl Screen<'_> {
         let fixed = ["default", "masked", "only_cold"];
         let named = fixed.iter().filter_map(|name| report.arm(name));
         let mut settings: Vec<&ArmSum> = report.arms.iter().filter(|sum| !sum.setting.is_empty()).collect();
-        // The error is deducted, so that an uncertain setting does not lead.
+        // Sorted by the saving minus its error, so that an uncertain setting is not listed first.
         settings.sort_by(|a, b| b.at_least().total_cmp(&a.at_least()));
         let bound = report.bound();
         let sums: Vec<&ArmSum> = named
@@ -214,7 +214,7 @@ impl Screen<'_> {
             .iter()
             .map(|length| length.won.max(length.lost))
             .fold(0.0, f64::max);
-        // Nothing differs by a cent, so all bars would be noise.
+        // No group differs by a cent, so bars would show only noise.
         if most < 0.01 {
             return Vec::new();
         }
