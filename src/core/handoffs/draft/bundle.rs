@@ -14,7 +14,7 @@ use crate::work::message::{IndexedCall, IndexedResult};
 use crate::work::turns::{IndexedTurn, answers, calls, outcomes};
 use crate::work::{Work, is_kept};
 
-/// Positions of lines in a turn: statements, sentences, calls, last words. The gaps leave room for an index.
+/// Positions of lines in a turn: statements, sentences, calls, last words. An index is added to each.
 const STATEMENTS: usize = 0;
 const SENTENCE: usize = 100_000;
 const CALLED: usize = 200_000;
@@ -74,7 +74,7 @@ impl BundleBuilder<'_, '_> {
         self.pieces.push(DraftPiece {
             at: (turn, place),
             rank,
-            // Relevance counts twice as much as age. Without a goal or a match only age decides.
+            // Relevance counts twice as much as newness. Without a goal or a match only newness decides.
             score: weight * (0.5 * age + meant),
             full,
             short,
@@ -196,7 +196,7 @@ impl BundleBuilder<'_, '_> {
     }
 }
 
-/// Last message of each call, because only the last of repeated searches or commands counts fully.
+/// For each search, command or read file, the last message that calls it. Only the last of repeated calls counts fully.
 fn last_of_each<'i>(work: &Work<'i>) -> HashMap<(ToolKind, &'i str), usize> {
     let all = calls(work.messages, 0..work.messages.len());
     let same =

@@ -22,7 +22,8 @@ pub fn carried(document: &str) -> String {
 
 /// The goal of a carry-over prompt that [`carried`] made.
 ///
-/// That is the first line, or the open goal that a document composed without a model states.
+/// The goal stands in the first line after its label, or is the open goal of a document that was composed without a
+/// model.
 pub fn goal_of(prompt: &str) -> Option<&str> {
     let document = document_of(prompt);
     let line = document.lines().next().filter(|_| prompt.starts_with(OPENS))?;

@@ -33,7 +33,7 @@ pub(super) enum PieceRank {
     Whole,
     /// Never dropped, but may be shortened.
     Must,
-    /// A sentence, a failure, a file.
+    /// A single fact in a line of its own: a sentence, a command's run, a file, a failed attempt, a credential.
     Anchor,
     /// The user's words in an earlier turn.
     ValueStatement,
@@ -49,7 +49,7 @@ pub(super) struct DraftPiece {
     /// Position: the group, and the place in it.
     pub(super) at: (usize, usize),
     pub(super) rank: PieceRank,
-    /// Order within a rank, the highest first.
+    /// Relevance within a rank; the pieces with the highest score are chosen first.
     pub(super) score: f32,
     pub(super) full: String,
     /// A shorter form, if possible.
@@ -100,7 +100,8 @@ fn line(text: &str) -> usize {
 
 /// Chooses the pieces that fit into `given` tokens along with `fixed` ones, in order of their positions.
 ///
-/// Dropped in this order: results, the least relevant turns, length, anchors. Required pieces are never dropped.
+/// If the budget is too small, results are dropped first, then the least relevant turns. After these, required pieces
+/// are shortened, and anchors are dropped last. Required pieces are never dropped.
 pub(super) fn fill(
     mut pieces: Vec<DraftPiece>,
     fixed: usize,
@@ -123,7 +124,7 @@ pub(super) fn fill(
     let end_of = |rank: PieceRank| pieces.partition_point(|piece| piece.rank <= rank);
     let [whole, must, anchors] = [PieceRank::Whole, PieceRank::Must, PieceRank::Anchor].map(end_of);
     let mut chosen = Vec::new();
-    // In their short form first: if not even those fit, there is no document.
+    // Required pieces come first in their short form. If not even those fit, there is no document.
     for piece in &pieces[..must] {
         filling.take(piece.at, piece.short.as_ref().unwrap_or(&piece.full), &mut chosen);
     }
@@ -164,9 +165,8 @@ fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<Cho
     }
 }
 
-/// Age and relevance of a turn.
-///
-/// The age is from 0 to 1, and grows with the turn's number among `turns`, from 1. The relevance is that to the focus.
+/// Position of turn number `turn` of `turns`, from nearly 0 for the oldest to 1 for the newest, and its relevance to the
+/// focus.
 pub(super) fn standing(turn: usize, turns: usize, relevance: &[f32]) -> (f32, f32) {
     #[allow(clippy::cast_precision_loss)]
     let age = turn as f32 / turns.max(1) as f32;

@@ -28,7 +28,7 @@ pub(super) struct Passage {
     pub(super) text: Rc<str>,
     pub(super) range: Range<usize>,
     pub(super) source: TextSource,
-    /// The call that this is, or that it answers.
+    /// Number of the call whose arguments or result the passage is from.
     pub(super) call: Option<usize>,
     /// Number of words.
     pub(super) words: u32,

@@ -15,7 +15,8 @@ const DEFAULT_EXCERPTS: usize = 5;
 /// Maximum size of a question in bytes; a longer one is refused.
 const LONGEST: usize = 2000;
 
-/// Maximum number of a question's words that are searched.
+/// Maximum number of a question's words that are searched. At most 64, because the words that a passage has are bits of
+/// a `u64`.
 const MOST_WORDS: usize = 48;
 
 /// Weights of matches with a word of the question.

@@ -79,7 +79,7 @@ fn within(line: &str, weights: &TermWeights, most: usize) -> String {
             best = (line_weights, at);
         }
     });
-    // In nearly any text, three bytes are less than a token.
+    // In nearly any text a token has more than three bytes, so this length usually fits without the loop below.
     let bytes = most * 3;
     let from = floor(line, best.1.saturating_sub(bytes / 3));
     let mut to = floor(line, from + bytes);

@@ -146,7 +146,7 @@ fn scored(index: &RecallIndex<'_>, groups: &TermGroups, mass: &[f32]) -> Vec<Pas
     scored.collect()
 }
 
-/// Weight of the speaker.
+/// Weight of a passage by its source.
 fn counts(index: &RecallIndex<'_>, passage: &Passage) -> f32 {
     match passage.source {
         TextSource::User => 1.15,

@@ -130,7 +130,7 @@ fn without_marks(text: &str) -> Sections {
         found.all.push((source, from..start));
         (source, from) = (next, end);
     }
-    // Without a closing line, the end of the carry-over is unknown. A sentinel without its prompt has none.
+    // Without a closing line, the end of the carry-over prompt is unknown, so the rest of the text belongs to its section.
     found.all.push((source, from..text.len()));
     found
 }
