@@ -1,4 +1,4 @@
-//! Converts tasks of beads to entries of a file.
+//! Converts tasks of beads, an issue tracker with the command `br`, to entries of a handoff file.
 
 use serde_json::Value as Json;
 

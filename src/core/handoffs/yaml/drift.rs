@@ -13,9 +13,9 @@ const NAMED: usize = 3;
 pub struct Drift {
     /// Age in seconds; `None` if unknown.
     pub age_seconds: Option<i64>,
-    /// Number of commits since.
+    /// Number of commits since the file was written.
     pub commits: usize,
-    /// The named files that changed since, committed or not.
+    /// Files named in the handoff file that changed since then, committed or not.
     pub changed: Vec<String>,
     /// The files that no longer exist, although the handoff file lists them as existing.
     pub gone: Vec<String>,
@@ -41,12 +41,12 @@ impl Drift {
         }
     }
 
-    /// Whether something has moved. Neither age nor commits outside of the named files count.
+    /// Whether named files changed or are gone, or the branch is another. Neither age nor other commits count.
     pub fn is_drift(&self) -> bool {
         !self.changed.is_empty() || !self.gone.is_empty() || self.branch.is_some()
     }
 
-    /// A line for the model. If something has moved, it asks the model to tell the user.
+    /// A line for the model. In case of drift, it asks the model to tell the user.
     pub fn for_the_model(&self) -> String {
         let then = match self.is_drift() {
             true => {

@@ -38,7 +38,7 @@ pub(super) struct MappingFields<'f> {
 pub(super) trait Mapping: Default {
     fn fields(&mut self) -> MappingFields<'_>;
 
-    /// The mapping for a string in its place; `None` if that is an error.
+    /// Reads a string that stands where a mapping belongs. `None` if such a string is an error.
     fn of_text(_: &str) -> Option<Self> {
         None
     }

@@ -1,6 +1,6 @@
-//! Short forms of a file: its entry in the ledger, and the two values of a status line.
+//! Short forms of a file: its entry in the ledger, and the goal and next step for a status line.
 //!
-//! Both values are read without the rest of the file. In a block document only keys of the outermost mapping begin in
+//! Goal and next step are read without the rest of the file. In a block document only keys of the outermost mapping begin in
 //! the first column. So the lines of one key are cut out, and the parser reads only those. Quoted, folded and block
 //! values are read as in the whole document.
 
@@ -14,10 +14,10 @@ use super::text::{cut, listed, one_line, shortened};
 use super::time::Time;
 use super::value::YamlValue;
 
-/// Maximum size of either value in a line, in bytes: 60 tokens of four bytes.
+/// Maximum size of goal and of next step in a status line, in bytes: 60 tokens of four bytes each.
 const VALUE_BYTES: usize = 240;
 
-/// The values of a status line.
+/// Goal and next step of a file, for a status line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GoalAndNow {
     /// The result of the session.

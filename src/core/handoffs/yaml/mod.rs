@@ -8,7 +8,7 @@
 //!
 //! `text_rules` fills a document from an agent's text, and `of_document` from a handoff's document. `session_file`
 //! reads an agent's session file. `quality` rates a document, `recover` shortens it for the next session, `line` reads
-//! the two values of a status line, and `names` has the names of files and directories.
+//! goal and next step for a status line, and `names` has the names of files and directories.
 
 mod beads;
 mod drift;

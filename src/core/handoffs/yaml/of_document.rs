@@ -10,14 +10,16 @@ use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::handoffs::document::{HandoffDocument, NO_NEXT_ACTION, Severity};
 
-/// Limits: items of a list, newest items of a chronological list, files, and bytes of an item and of the goal.
-///
-/// The document itself has everything.
+/// Maximum number of items in a list. The limits only apply to the file, the document has everything.
 const ITEMS: usize = 5;
+/// Number of items that a chronological list keeps, the newest ones.
 const NEWEST: usize = 3;
+/// Maximum number of files for each kind of change.
 const FILES: usize = 8;
+/// Maximum size of an item in bytes.
 const ITEM_BYTES: usize = 160;
 
+/// Maximum size of the goal and of the next step in bytes.
 const GOAL_BYTES: usize = 240;
 
 impl HandoffFile {

@@ -22,6 +22,8 @@ named! {
 }
 
 /// Token limits of the whole briefing and of each item. A token counts as four bytes here.
+///
+/// For a list, the pair has the number of items and the tokens of each.
 const TOKENS: usize = 500;
 const SINGLE: usize = 80;
 const NEXT: (usize, usize) = (3, 60);

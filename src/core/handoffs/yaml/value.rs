@@ -70,7 +70,7 @@ fn json_number(text: &str) -> Option<Number> {
     serde_json::from_str(text).ok()
 }
 
-/// Whether some reader does not take this string for one if it is unquoted. Has a few false positives.
+/// Whether some reader takes this string, if unquoted, for something other than a string. Has a few false positives.
 pub(super) fn is_special(text: &str) -> bool {
     let is_word = text.len() <= 5 && WORDS.contains(&text.to_ascii_lowercase().as_str());
     let is_numeric = |c: char| {
