@@ -123,7 +123,8 @@ pub(super) fn decide(
     // A summary or a side call has no later request that a handoff could help.
     let unfit = unfit.or(call.is_side_call().then_some(ToolOmission::Summary));
     let bound = || (view.wire().functions.bound)(view).then_some(ToolOmission::BoundHistory);
-    // A conversation with the tool keeps it, because its history is bound to the list of tools.
+    // Asked only of a conversation without the tool: one with it keeps it, because its history is bound to the list
+    // of tools.
     let resets = || (policy.agents_reset && has_reset(view)).then_some(ToolOmission::AgentResets);
     let ours = places.are_any();
     let untooled = match live.tooled {

@@ -143,7 +143,8 @@ impl Planner {
         self.cut_at_draft();
         let Self { call, plan, .. } = self;
         let recalls = plan.pin.active.as_ref().is_some_and(|active| active.recall);
-        // If the request may have the search tool, calls of that name count as baton's.
+        // The configuration offers no search tool now, but requests with this cut still have it. So calls of that name
+        // count as baton's.
         if !policy.recall && recalls && call.may_recall() {
             self.may_recall = true;
             call.reading.view.facts.ours = policy.tools.recall.names();

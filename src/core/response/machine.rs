@@ -363,8 +363,8 @@ impl ResponseMachine {
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
-        // If the leg after the handoff finished and asked for another one, the next request continues that
-        // leg's response.
+        // With elements in `more`, a leg after the handoff ended with an answered call of baton. The next request
+        // then continues the response of that leg and not the handoff.
         let at_handoff =
             matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
         if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {

@@ -159,7 +159,8 @@ fn calls_of<'a>(tool: &str, calls: impl IntoIterator<Item = &'a &'static str>) -
 /// reasoning are bound to the first call of a message (Gemini, Responses).
 fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     let dropped = Verdict::End(Ending::WithoutCall);
-    // A sentinel would break the format, so the call is dropped without an answer.
+    // A sentinel would break the format, so no handoff fires. The call is answered if later requests do not need a
+    // marker for that, and otherwise dropped.
     if now.structured {
         return in_format(report, now).map_or(dropped, Verdict::AskAgain);
     }
