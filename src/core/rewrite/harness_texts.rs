@@ -98,7 +98,7 @@ pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) 
                 let end = until.filter(|(turn, _)| *turn == at).map(|(_, part)| part);
                 reader.users_turn(at, &parts[..end.unwrap_or(parts.len()).min(parts.len())]);
             }
-            // Leading system messages stay in any case.
+            // A cut keeps the leading system messages, so they need not be collected.
             Role::System if at >= leading => reader.system_turn(at),
             Role::System | Role::Tools => {}
             _ if is_compaction(view, at) => {}
@@ -108,7 +108,7 @@ pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) 
             }
         }
     }
-    // With `until`, the message that ends them is the user's.
+    // With `until`, the text of the user begins at that part, so the last block before it is not the user's.
     if until.is_none() {
         reader.end_users_turns();
     }

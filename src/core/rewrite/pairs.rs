@@ -27,7 +27,8 @@ fn beside<'a>(
 
 /// Maximum number of asides restored in one turn; further ones stay a line of text.
 ///
-/// A response has [`crate::limits::ASK_AGAIN`] of them, so only an agent that joins responses comes near.
+/// A response has at most [`crate::limits::ASK_AGAIN`] asides of refused calls and a few of answered searches, so
+/// usually only a turn that an agent has joined from several responses has more.
 const MAX_ASIDES: usize = 16;
 
 /// Restores the pairs of asides, each between the text before it and the text after it. Returns their ids.

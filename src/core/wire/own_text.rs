@@ -4,8 +4,9 @@ use super::view::TurnContent;
 use crate::text::json;
 use crate::text::splice::Edit;
 
-/// Placeholder for a turn that would otherwise be empty or end in thinking. Agents send such a message back,
-/// and the API rejects it.
+/// Placeholder for a turn that would otherwise be empty or end in thinking.
+///
+/// Without it, agents would send such a turn back, and the API would reject their request.
 pub const EMPTY_TURN: &str = "(The session goes on.)";
 
 /// Returns the member `id` followed by a comma, or nothing if there is no id.
@@ -32,7 +33,8 @@ pub(super) fn user_message(blocks: &[String], text: &str) -> String {
 
 /// Appends the block to a list of blocks. Returns `None` without a list, or if the list is empty.
 ///
-/// Two passes place two blocks, and with an empty list neither could know whether it needs a comma.
+/// A message may get two blocks in separate passes. With an empty list neither pass could know whether its block
+/// needs a comma.
 pub(super) fn among_blocks(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
     let list = content.list.filter(|_| !content.parts.is_empty())?;
     Some(vec![Edit::insert(list.end - 1, format!(",{block}"))])

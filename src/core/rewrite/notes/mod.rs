@@ -76,11 +76,11 @@ pub fn take_out(
             UndoneHandoffs::default(),
         ),
     };
-    // An agent that counts tokens may so far have sent only a command.
+    // `changed` reads the result as a request for a model's response, but a compaction is a summary and has no tools.
     let view = &reading.view;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
-    // A request without any message is not sent.
+    // A request without any message is not sent. It occurs if an agent counts tokens after nothing but a command.
     left.view.last_spoken()?;
     Some(CleanedTranscript {
         removed: view.body.len().saturating_sub(left.view.body.len()),

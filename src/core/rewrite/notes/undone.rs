@@ -125,8 +125,9 @@ impl UndoneHandoffs {
     }
 }
 
-/// For each turn, and for the next one, the last turn before it that is not the model's. A response in the
-/// turn answers that one.
+/// For each turn, and for the one that would follow the last, the last turn of the user or of a tool before it.
+///
+/// A reply of baton in the turn answers that one.
 fn last_asking(view: &View) -> Vec<Option<usize>> {
     let mut last = None;
     let mut all = Vec::with_capacity(view.turns.len() + 1);
