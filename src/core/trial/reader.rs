@@ -111,7 +111,8 @@ impl TrialReader {
         self.has_requests |= kind == "token_usage_record";
         let again = self.has_requests && entry["payload"]["type"] == "token_count";
         thread.surroundings(entry, kind);
-        // Neither is typed by the user, so none of them begins a turn or gives the session its title.
+        // The user types neither the harness's own entries nor a summary, so they begin no turn and give the session
+        // no title.
         let messages = match entry["isMeta"] == true || entry["isCompactSummary"] == true {
             true => Vec::new(),
             false => yaml::messages(entry),

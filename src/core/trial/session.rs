@@ -147,7 +147,7 @@ pub fn counted_once(all: Vec<RecordedSession>) -> Vec<RecordedSession> {
     sessions.sort_by_cached_key(key);
     let mut seen = HashSet::new();
     for session in &mut sessions {
-        // The last copied call has the length of the history that this session continues.
+        // The last copied call is kept, because it shows the length of the history that this session continues.
         let is_copied = |call: &&RecordedCall| call.id != 0 && seen.contains(&call.id);
         let last = session.calls.iter().take_while(is_copied).last().cloned();
         session.calls.retain(|call| call.id == 0 || seen.insert(call.id));

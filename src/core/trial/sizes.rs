@@ -149,7 +149,7 @@ impl ReplaySession {
             0 => whole.saturating_sub((first.said + first.results) / TOKEN_BYTES),
             _ => PREFIX_TOKENS,
         };
-        // Every call has it: a shorter one bounds it.
+        // Every call contains the prefix, so it is no longer than the shortest call.
         let shortest = calls.iter().map(|call| call.counts.whole_input()).min();
         let prefix = prefix.min(shortest.unwrap_or_default());
         let mut rates = RateTable::new(session, prices);
