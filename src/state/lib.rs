@@ -1,7 +1,7 @@
 //! State that outlives a request: configuration, clients, the store, conversations, the journal, telemetry,
 //! files and jobs.
 //!
-//! Knows the core. Must not know HTTP requests, exchanges or commands.
+//! Depends on the core. Must not depend on HTTP requests, exchanges or commands.
 
 pub mod access;
 pub mod clock;

@@ -122,7 +122,7 @@ test("an undone handoff is called undone everywhere, and its undo can be taken b
   assert.match(await step.innerText(), /· undone/);
   assert.doesNotMatch(await step.innerText(), /active/);
   await go(`#/h/${it.id}`, { permissions: ["clipboard-read", "clipboard-write"] });
-  assert.match(await text(".undone"), new RegExp(`was undone[\\s\\S]*take the undo back[\\s\\S]*::handoff undo ${it.id}`));
+  assert.match(await text(".undone"), new RegExp(`was undone[\\s\\S]*redo the handoff[\\s\\S]*::handoff undo ${it.id}`));
   await page.getByRole("button", { name: "Copy redo" }).click();
   assert.equal(await copied(), `::handoff undo ${it.id}`);
   mock.prefix = "";

@@ -36,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(25);
 /// Maximum handoffs of a conversation that are searched for the newest one with a document.
 const LATEST: usize = 8;
 
-/// Number of characters of an id that a user types.
+/// Number of printed characters of an id: its time in milliseconds, with a dash.
 const ID: usize = 13;
 
 /// Writes a handoff with its document for each conversation of a run that has work since its last one.

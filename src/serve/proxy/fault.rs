@@ -74,7 +74,8 @@ codes! {
     BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
     /// The credential or the path belongs to another vendor than the upstream.
     OTHER_VENDOR = "other_vendor", 421, false, Agent, "the request belongs to another vendor than the upstream of its path, and nothing was sent; name the upstream with /u/NAME in the agent's base URL";
-    /// A WebSocket upgrade.
+    /// A WebSocket upgrade. Codex then falls back to HTTP. Inside a WebSocket the history is not sent again, so there
+    /// would be nothing to cut.
     UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not supported; use HTTP with server-sent events";
     /// A panic, or a state that should be impossible.
     INTERNAL = "internal", 500, true, Proxy, "the proxy failed on this request; see its log for details";

@@ -46,7 +46,7 @@ impl Config {
 
     /// Returns the settings of request planning.
     ///
-    /// The arguments are the parts that the process knows and the config does not.
+    /// The arguments are the inputs that come from the process instead of the config.
     pub fn policy<'a>(
         &'a self,
         tools: &'a OurTools,

@@ -270,7 +270,7 @@ impl JournalReader {
         Ok(ask.query_row(params![id, leg], |row| row.get(0)).optional()?)
     }
 
-    /// Returns up to two ids with this prefix, so the caller can detect ambiguity.
+    /// Returns up to two ids with this prefix, so that the caller can detect an ambiguous one.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.

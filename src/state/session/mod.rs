@@ -212,7 +212,8 @@ impl Sessions {
 
     /// Decides whether the conversation's requests include the tool. Durable, and written only on change.
     ///
-    /// Returns the decision in force, since another process may have decided at the same time.
+    /// All requests must agree, because the list of tools is part of the prefix by which providers cache. Returns the
+    /// decision in force, since another process may have decided at the same time.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.

@@ -74,8 +74,7 @@ impl<'a> Reader<'a> {
 
     /// Opens the conversation, and reads with it the records that its request most likely needs.
     ///
-    /// It does not know yet whether all of them are needed. A record that cannot be read is requested again
-    /// later.
+    /// The request may turn out not to need all of them. A record that cannot be read is requested again later.
     pub async fn open(&mut self, call: &AgentCall, needs: MissingRecords) {
         let (sessions, principal) = (self.sessions, self.principal);
         self.key = Some(call.key.clone());

@@ -1,7 +1,7 @@
 //! Storage of handoffs, hidden pairs, cut points, other insertions and conversations.
 //!
-//! Deals with records and durability. Knows nothing about wires, requests or streams. A write that returned
-//! `Ok` survives a crash of the process.
+//! Deals with records and durability, and does not depend on wires, requests or streams. A write that returned `Ok`
+//! survives a crash of the process.
 
 pub mod copy_and_check;
 mod error;

@@ -14,7 +14,7 @@ export function align(received, sent) {
     const right = [];
     while (i < received.length && !stays(received[i])) left.push(received[i++]);
     while (j < sent.length && !stays(sent[j])) right.push(sent[j++]);
-    // One side has ended: the rest of the other has no counterpart.
+    // One side has ended, so the rest of the other has no counterpart.
     if (i >= received.length) right.push(...sent.slice(j)), (j = sent.length);
     else if (j >= sent.length) left.push(...received.slice(i)), (i = received.length);
     if (left.length || right.length) blocks.push({ kind: "change", left, right });

@@ -87,7 +87,7 @@ function show(node) {
 /** Scroll positions and focus, by the entry of the browser's history. */
 const places = new Map();
 let entry = history.state?.entry ?? entryName();
-/** Whether the page has shown another address since it was loaded. */
+/** Whether the page has left its first address since it was loaded. */
 let turned = false;
 history.scrollRestoration = "manual";
 
@@ -166,7 +166,7 @@ function fail(error) {
   instead("Request failed", message, button("Try again", () => open()));
 }
 
-/** Asks for the admin token, once at a time. */
+/** Asks for the admin token, unless the dialog is open already. */
 function locked() {
   const dialog = document.getElementById("token");
   if (dialog.open) return;

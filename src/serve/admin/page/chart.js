@@ -26,7 +26,7 @@ const BESIDE = new Set(["no_client_tools", "summary", "count_probe", "structured
 const isLoop = (row) => row.tooled || row.pinned;
 const isCount = (row) => /count_?tokens$/i.test(row.route ?? "");
 
-/** Ids of the agent's side calls among the rows: titles, summaries, token counts. A conversation without tools has none. */
+/** Ids of the agent's side calls among the rows: token counts, and titles and summaries if other requests have the tool. */
 export function sideCalls(rows) {
   const mixed = rows.some((row) => isLoop(row) && !isCount(row));
   return new Set(rows.filter((row) => isCount(row) || (mixed && !isLoop(row) && BESIDE.has(row.untooled))).map((row) => row.id));

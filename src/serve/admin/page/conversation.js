@@ -125,7 +125,7 @@ class Conversation {
       for (const id of [...(row.fired ?? [])].reverse()) {
         items.push({ key: `h${id}`, is: `${number.get(id)} ${byId.has(id)}`, make: () => handoffRow(id, number.get(id), byId.get(id)) });
       }
-      // The cut is named only in the first of a run of rows with the same one.
+      // In a run of exchanges with the same cut, only the oldest one names it.
       let before = n - 2;
       while (beside.has(this.rows[before]?.id)) before -= 1;
       const begins = row.pinned && !beside.has(row.id) && row.pinned !== this.rows[before]?.pinned;

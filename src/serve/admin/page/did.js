@@ -1,5 +1,5 @@
 // One line per exchange: the command, the error in the provider's words, the calls with their main argument, or the
-// beginning of the answer.
+// beginning of the response.
 
 import { h, line } from "./dom.js";
 import { outcome } from "./words.js";
@@ -25,7 +25,7 @@ export function did(row, prefix = "") {
   }
   const more = (answer.calls ?? []).length - CALLS + (answer.more_calls ?? 0);
   if (more > 0) parts.push(h("span", { class: "dim" }, `+${more}`));
-  // If an answer calls tools, the calls tell more than the text before them.
+  // If a response calls tools, the calls are more informative than the text before them.
   if (!parts.length && answer.text) parts.push(h("span", null, line(answer.text)));
   if (!parts.length && row.answer && !row.open) parts.push(h("span", { class: "dim" }, outcome(row)));
   if (!parts.length && !row.wire) parts.push(h("span", { class: "dim" }, line(row.route ?? "")));

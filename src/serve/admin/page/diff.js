@@ -14,7 +14,7 @@ const STEP = 120;
 /** Maximum bytes of a carry-over message that opens automatically. */
 const OPENED = 64 * 1024;
 
-/** The diff of one leg: the system prompt and the tools first, then the messages. */
+/** Creates the diff of one leg: the system prompt and the tools first, then the messages. */
 export function diff(exchange, received, leg, look) {
   const sent = leg.sent?.messages ?? [];
   const theirs = inLeg(received.messages ?? [], leg);

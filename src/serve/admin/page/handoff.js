@@ -33,10 +33,10 @@ export async function handoff(ctx, id) {
   return { node, title: "Handoff", up };
 }
 
-/** Says that the user undid the handoff, with the command that takes the undo back, if there are commands. */
+/** Notice of an undone handoff, with the command that redoes it, if chat commands are on. */
 function takenBack(ctx, it) {
   const undo = ctx.prefix() && `${ctx.prefix()}handoff undo`;
-  const way = () => [" To take the undo back, send this in its session: ", h("code", null, `${undo} ${line(it.id)}`), " ", undoButton(undo, it)];
+  const way = () => [" To redo the handoff, send this in its session: ", h("code", null, `${undo} ${line(it.id)}`), " ", undoButton(undo, it)];
   return h("p", { class: "banner warn undone" }, "This handoff was undone: the model sees the history before it again.", undo ? way() : null);
 }
 

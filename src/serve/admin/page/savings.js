@@ -20,7 +20,7 @@ const COLUMNS = [
 ];
 const PRICED = COLUMNS.filter(([, , show]) => show === dollars);
 
-/** An amount as a saving or as a loss. */
+/** Formats an amount as a saving or as a loss. */
 function wouldHave(saved, error = null) {
   return `would have ${saved < 0 ? `cost ${money(saved)} more` : `saved ${money(saved)}`}${error === null ? "" : ` (± ${money(error)})`}`;
 }

@@ -28,12 +28,12 @@ export function short(n) {
   return `${value.toFixed(1)}\u202f${units[unit]}`;
 }
 
-/** Estimated tokens that were not sent. A negative balance means that baton added some. */
+/** Formats estimated tokens that were not sent. A negative number means that baton added some. */
 export function unsent(tokens) {
   return `about ${short(Math.abs(tokens ?? 0))} tokens ${tokens < 0 ? "added by baton" : "not sent to the model"}`;
 }
 
-/** The balance as a fact in large type: value, label and explanation. */
+/** Formats them as a fact in large type: value, label and explanation. */
 export function unsentFact(tokens) {
   const label = tokens < 0 ? "added by baton" : "not sent to the model";
   return [`about ${short(Math.abs(tokens ?? 0))} tokens`, label, `${count(tokens)} tokens, at four bytes each: the bytes that the agent sent, minus all bytes sent upstream. Read from a cache, they would have cost a tenth or less.`];

@@ -1,4 +1,4 @@
-//! Sixth stage: shows the agent a response, streamed or in one piece.
+//! Last stage of an exchange: shows the agent a response, streamed or in one piece.
 //!
 //! Both forms drive the same response machine. This stage also handles the consequences of the agent reading
 //! the end.

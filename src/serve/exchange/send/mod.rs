@@ -1,4 +1,4 @@
-//! Fifth stage: sends a request's first leg upstream.
+//! Stage after planning: sends a request's first leg upstream.
 //!
 //! Later legs (`later_leg`) and the requests for drafts use the same sender.
 

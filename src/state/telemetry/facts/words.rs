@@ -5,7 +5,7 @@ use baton_core::brake::BrakeOutcome;
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::NudgeOutcome;
 
-/// Length of the unique prefix of an id.
+/// Length of the prefix that stands for an id in text for users: its time in milliseconds, with a dash.
 pub(crate) const BRIEF: usize = 13;
 
 /// Returns the prefix of an id, which `baton show` and `baton handoffs show` accept.
