@@ -150,7 +150,7 @@ impl Dialect for AnthropicDialect {
     }
 
     fn last(&mut self, state: &mut LegState, held: HeldFrame, ending: Ending) {
-        // Only `message_delta` states reason and usage, and those of a single leg stand.
+        // Only `message_delta` states reason and usage. In a response of a single leg, upstream's values are kept.
         if held.kind != HeldKind::End || (ending == Ending::Own && state.leg == 0) {
             return state.pass(&held.raw);
         }
@@ -351,7 +351,7 @@ impl AnthropicDialect {
             let reason = json::get(data, delta, "stop_reason");
             let now = reason.and_then(|reason| Some((reason, ends_otherwise(reason.of(data), ending)?)));
             edits.extend(now.map(|(reason, now)| Edit::replace(reason, now)));
-            // Valid only together with the body of a leg that the agent never received.
+            // The token is valid only together with the body of this leg, which the agent never received.
             if state.leg > 0
                 && let Some(token) = json::at_path(data, delta, &["stop_details", "fallback_credit_token"])
             {

@@ -28,8 +28,9 @@ pub(super) struct GeminiDialect {
     /// Identity of the first leg, repeated in every chunk.
     identity: GeminiIdentity,
     leg: GeminiLeg,
-    /// The agent's parts of complete replies, and how many of them precede the last leg.
+    /// The agent's parts of complete replies.
     shown: Vec<String>,
+    /// Number of these parts that precede the last leg.
     earlier: usize,
     /// Whether upstream's frames end in line feeds only. Injected frames end the same way.
     bare: bool,

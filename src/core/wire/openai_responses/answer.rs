@@ -56,6 +56,7 @@ pub(super) struct ResponsesDialect {
     earlier: usize,
     /// Next item index of the agent.
     next: u64,
+    /// Whether the model's messages have a `phase`, which injected messages then need as well.
     phase: bool,
     /// Whether the items differ from upstream's, because one is injected, escaped or hidden.
     changed: bool,

@@ -30,9 +30,9 @@ pub(super) fn ask_again(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolName
         name.is_some_and(|name| ours.has(&name))
     };
     let last_thought = items.iter().rposition(|i| is_reasoning(i));
-    // Reasoning that one of baton's calls followed now has a different successor. If the provider stores
-    // items, it receives exactly that item. If agents resend items, that is unknown later, so items are
-    // sent without ids even here.
+    // If one of baton's calls followed the last reasoning, another item follows it now, so the items after it
+    // lose their ids. If agents resend items, later requests do not show whether a call followed. Items after
+    // reasoning then always lose their ids, here as in those requests.
     let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
     let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
     let last_thought = items

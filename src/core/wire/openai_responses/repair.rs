@@ -100,8 +100,8 @@ fn is_reasoning(text: &[u8], item: &ResponsesItem) -> bool {
     item.part == TurnPartKind::Thinking || item.reference && item.id.is_some_and(named)
 }
 
-/// For each item, whether a non-reasoning model item follows it. At the end of the transcript the agent
-/// decides, so it counts as followed.
+/// For each item, whether a non-reasoning model item follows it. The last items count as followed, because the
+/// agent and not the cut ended the transcript there.
 fn followed(items: &[ResponsesItem]) -> Vec<bool> {
     let mut by_the_model = true;
     let mut all: Vec<bool> = items
