@@ -33,8 +33,9 @@ struct GoalWalk<'a> {
     speakers: Speakers,
     /// Calls of goal tools, by id.
     calls: HashMap<&'a [u8], ToolCall<'a>>,
-    /// Whether the model has spoken, and called a tool, since the last turn that is not the model's.
+    /// Whether the model has spoken since the last turn that is not the model's.
     spoke: bool,
+    /// Whether the model has called a tool since then.
     called: bool,
 }
 

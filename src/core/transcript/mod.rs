@@ -4,8 +4,8 @@
 //! spans of the body: nothing is copied, parts are read on request, and a string is unescaped when its text
 //! is requested. Time and memory are proportional to the part that is read.
 //!
-//! [`View`] locates the turns and their roles, and `wire::parts` divides a turn into parts. It reads a single message
-//! as well, which the journal has many of. This module turns those spans into text, including the text of
+//! [`View`] locates the turns and their roles, and `wire::parts` divides a turn into parts, even one that is
+//! stored without its request, as in the journal. This module turns those spans into text, including the text of
 //! results.
 //!
 //! Must not know: the use of a transcript, stores, policies.

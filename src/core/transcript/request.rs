@@ -145,7 +145,7 @@ pub struct OfferedTool<'a> {
     pub span: Span,
 }
 
-/// The elements of `tools`. An element of Gemini's counts as one tool for each of its functions.
+/// The elements of `tools`. An element of Gemini's list counts as one tool for each function that it declares.
 fn offered(body: &[u8], tools: Span) -> Vec<OfferedTool<'_>> {
     let tools = json::elements(body, tools).into_iter();
     let each = tools.flat_map(|tool| {

@@ -18,14 +18,14 @@ pub struct SaidPart<'a> {
     pub part: TranscriptPart<'a>,
     /// The text of the part.
     ///
-    /// A result has a text only if it ends in a message from the user. Other kinds have none.
+    /// The text of a result is only set if it ends in a message from the user. For other kinds it is empty.
     pub text: Cow<'a, str>,
-    /// The stretches of the text, in order.
+    /// The ranges of the text with their speakers, in order.
     pub spoken: Vec<Spoken>,
 }
 
 impl SaidPart<'_> {
-    /// The text of a stretch.
+    /// The part of the text in the range of one speaker.
     pub fn of(&self, spoken: &Spoken) -> &str {
         &self.text[spoken.range.clone()]
     }
