@@ -159,7 +159,7 @@ fn kind(secret_name: SecretName) -> &'static str {
     }
 }
 
-/// Whether a cookie line has a value that may be a secret.
+/// Offset 0, because the whole line is redacted, if one of a line's cookies has a value that may be a secret.
 fn pairs(line: &[u8]) -> Option<usize> {
     let pair = |part: &[u8]| {
         let at = memchr::memchr(b'=', part)?;

@@ -57,6 +57,7 @@ fn lower(value: &[u8]) -> String {
     String::from_utf8_lossy(value).to_ascii_lowercase()
 }
 
+/// Whether a value contains a word that stands in place of a secret, or a name in angle brackets.
 fn is_standin(value: &[u8]) -> bool {
     let lower = lower(value);
     // `<key>`, `sk-<key>`; a single bracket may belong to a password.
@@ -106,6 +107,7 @@ fn is_uuid(value: &[u8]) -> bool {
         })
 }
 
+/// Whether a value is a path or a URL.
 fn is_place(value: &[u8]) -> bool {
     value.starts_with(b"/")
         || value.starts_with(b"./")
