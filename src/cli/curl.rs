@@ -62,7 +62,8 @@ fn key(config: &Config, exchange: &ExchangeDetail, url: &str) -> Option<(&'stati
     Some((variable, wire.key_header(path.unwrap_or(url), "")))
 }
 
-/// Query to append to a journaled URL. The journal stores none, and Gemini needs this one to stream events.
+/// Returns the query to append to a journaled URL. The journal stores no queries, and without `alt=sse` Gemini would
+/// not stream events.
 fn query(url: &str) -> &'static str {
     if url.ends_with(":streamGenerateContent") {
         "?alt=sse"

@@ -186,10 +186,10 @@ pub(super) fn check_ready(proxy: &Process) -> Result<(), String> {
     }
 }
 
-/// Returns the names of the dependencies that fail for a proxy, and whether it requires them.
+/// Returns the name of each dependency that fails for a proxy, and whether requests need it.
 ///
 /// # Errors
-/// The reason why it cannot be asked.
+/// The reason why the proxy cannot be asked.
 pub(super) fn failed_checks(proxy: &Process) -> Result<Vec<(String, bool)>, String> {
     let answer = health(proxy, "accept: application/json\r\n")?;
     let report = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);

@@ -65,7 +65,8 @@ impl ProxyLease {
         let lock = open(dir, AGENTS)?;
         let began = Instant::now();
         loop {
-            // No run is left, nor a proxy that one started. Files of runs that were killed can be removed.
+            // The lock is free, so neither a run nor a proxy started by one is left. Files that killed runs have left can
+            // be removed.
             if lock.try_lock().is_ok() {
                 for files in [RUNS, STARTED] {
                     let _ = fs::remove_dir_all(dir.join(files));

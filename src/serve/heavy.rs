@@ -17,7 +17,7 @@ const HEAVY: usize = 4 << 20;
 /// Weight of a candidate marker. Finding and placing it takes as long as this many ordinary bytes.
 const MARK: usize = 1 << 10;
 
-/// Weight of an opening brace. A message or a part costs about 120 ns in each pass over all of them, whatever
+/// Weight of an opening brace, which stands for a message or a part. In each pass one costs about 120 ns, whatever
 /// its size.
 const CONTAINER: usize = 512;
 

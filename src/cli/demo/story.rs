@@ -247,7 +247,7 @@ fn cost(turns: &[(Bytes, Vec<Bytes>)], handoffs: &[DemoHandoff]) -> Option<DemoC
         let without = cache_without.send(at_ms, &segments(received), 0);
         cost.without += without.cost(&rates).total();
         for (leg, body) in sent.iter().enumerate() {
-            // A leg that another one follows wrote a carry-over prompt.
+            // A leg with a successor has written a carry-over prompt.
             let prompt = (leg + 1 < sent.len()).then(|| prompts.next()).flatten();
             let with = cache_with.send(at_ms, &segments(body), prompt.unwrap_or_default());
             cost.with += with.cost(&rates).total();

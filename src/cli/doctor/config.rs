@@ -69,7 +69,7 @@ pub(in crate::cli) fn open_listener(config: &Config, listen: SocketAddr) -> Opti
     })
 }
 
-/// Warns of keys and prompts that others than their clients may read.
+/// Warns of keys and prompts that somebody other than their client can read.
 fn team(config: &Config) -> Vec<Finding> {
     let (server, admin) = (&config.server, &config.admin);
     let has_clients = !config.clients.is_empty();

@@ -240,7 +240,7 @@ fn document(json: &Path) -> CheckedDocument {
     CheckedDocument::new(json, errors, Vec::new())
 }
 
-/// Prints a line for each problem; for a file without any, one that reports it as valid.
+/// Prints a line for each problem, and a line `valid` for each valid file.
 fn print(checked: &[CheckedDocument], out: &mut Out) -> CliResult {
     for one in checked {
         let path = visible(&one.path);

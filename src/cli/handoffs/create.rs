@@ -202,9 +202,10 @@ fn transfer(
     Ok(())
 }
 
-/// Returns the repository of the session: the named one, else the directory that the session worked in.
+/// Returns the repository of the session.
 ///
-/// Without either it is the configured one, else the working directory.
+/// The first of these that is set: the argument, the directory that the session worked in, the configured repository,
+/// the working directory.
 fn git_dir<'a>(args: &'a CreateArgs, config: &'a Config, worked_in: Option<&'a Path>) -> Option<&'a Path> {
     let configured = config.documents.git_dir.as_deref();
     match (&args.git_dir, worked_in) {

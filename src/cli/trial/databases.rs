@@ -23,7 +23,7 @@ const PART: usize = 32;
 /// Callback that takes one entry.
 pub(super) type TakeEntry<'t> = &'t mut dyn FnMut(&Json);
 
-/// Reads a database without writing to it. Returns the reason if a part of it is not read.
+/// Passes every entry of a database to `take`, without writing to it. Returns the reason if a part is not read.
 ///
 /// # Errors
 /// The database cannot be read.

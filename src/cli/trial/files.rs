@@ -22,7 +22,7 @@ const MAX_DOCUMENT_BYTES: u64 = 32 << 20;
 /// Size of a read buffer in bytes.
 const BUFFER: usize = 1 << 18;
 
-/// Passes on every entry of a file. Returns the reason if it, or a part of it, is not read.
+/// Passes every entry of a file to `take`. Returns the reason if the file, or a part of it, is not read.
 pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Option<String> {
     entries(path, take).unwrap_or_else(|error| Some(error.to_string()))
 }

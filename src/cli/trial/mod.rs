@@ -158,8 +158,9 @@ fn tried(
     Ok(reckoned.into_iter().flatten().collect())
 }
 
-/// The one session whose id is this, or begins with it. A subagent is named after a `/`, by its name or its
-/// file's.
+/// Finds the session with this id, or the only one whose id begins with it.
+///
+/// The name of a subagent, or of its file, follows the session's id and a `/`, or stands for itself.
 fn named<'t>(id: &str, tried: &'t [Reckoned]) -> CliResult<&'t Reckoned> {
     // Ids may be copied from a clipped line, and the file of a subagent is named `agent-ID`.
     let wanted = id.trim_end_matches('…').replace("/agent-", "/");

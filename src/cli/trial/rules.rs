@@ -10,11 +10,12 @@ use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::{CarriedKind, CarriedState};
 use baton_core::trial::{MissedReader, Reckoned};
 
-/// Number of sessions that are searched for rules, those with the highest savings: a draft is made for each.
+/// Number of sessions searched for rules, those with the highest savings. Each needs a draft, which takes time.
 const SESSIONS: usize = 3;
 
-/// Collects rules of the user that a draft lacks, so that a cut without the appended block would have dropped
-/// them. Examines the last cut of the sessions that gain most.
+/// Collects the user's rules that a draft lacks. Without the appended block, a cut would have dropped them.
+///
+/// Examines the last cut of the sessions with the highest savings.
 pub(super) fn dropped(
     tried: &[Reckoned],
     arm: &str,
@@ -44,7 +45,7 @@ pub(super) fn dropped(
     Ok(rules)
 }
 
-/// A handoff before a call by a draft without a model, with the facts that a reader of it would have missed.
+/// A handoff before a call, drafted without a model, with the facts that a reader of the draft would have missed.
 pub(super) struct CarriedOver {
     pub(super) carried: Carried,
     /// Files read again and commands run again within the next requests, and not named in the prompt.

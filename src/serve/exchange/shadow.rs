@@ -59,7 +59,7 @@ fn note_moment(exchange: &mut Exchange) {
     };
     match outcome {
         NudgeOutcome::WouldNotify => branch.notified(),
-        // The next one is due when the context has grown as much again.
+        // As after a failed draft, the next automatic handoff is due only when the context has grown further.
         NudgeOutcome::WouldHandOver => branch.draft_failed(),
         _ => {}
     }

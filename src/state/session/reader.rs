@@ -330,7 +330,7 @@ impl<'a> Reader<'a> {
         self.calls = Some((need.clone(), calls));
     }
 
-    /// Drops the walk, because another one is needed. Its results may be enough for that one.
+    /// Drops the walk, because a new one is needed. Keeps its results, which may suffice for the new walk.
     fn forget_calls(&mut self) {
         if let Some((need, calls)) = self.calls.take()
             && let Some(Answer::PairsAfter(PairsAfter { found, .. })) = self.records.take(&need)

@@ -27,7 +27,7 @@ pub(super) struct TruncatedIds(Mutex<HashMap<Principal, UnknownIds>>);
 #[derive(Default)]
 struct UnknownIds {
     since_ms: u64,
-    /// Different ones, because a transcript repeats its line with every request.
+    /// Distinct ranges, because a transcript repeats its resume line with every request, which counts once.
     ranges: HashSet<IdRange>,
 }
 

@@ -195,7 +195,7 @@ impl Dialer {
     }
 }
 
-/// Checks the schema version. This is the first one, which stores no version; only later ones do.
+/// Checks the schema version. The present version stores none, so any stored one is later.
 fn known_schema(stored: Option<String>) -> Result<(), String> {
     stored.map_or(Ok(()), |found| {
         Err(format!(

@@ -26,7 +26,7 @@ pub(super) const LOG_PAGES: u32 = 1000;
 /// The writer's maintenance normally does it long before, between commits.
 const WAL_PAGES: u32 = 8 * LOG_PAGES;
 
-/// Settings that prevent a power loss from corrupting the file. macOS needs the second one.
+/// Settings that prevent a power loss from corrupting the file. `fullfsync` has an effect only on macOS.
 ///
 /// The writer flushes commits itself.
 const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
