@@ -15,7 +15,7 @@ use crate::text::{Span, json};
 /// Scanner for the beginning of a sentinel. The matched prefix survives from one delta to the next.
 ///
 /// Each variant names the last part that was read, up to `Colon`, which expects the colon. `Stem` and `Word` count the
-/// matched bytes, and `Word` also has the index of the word in [`WORDS`].
+/// matched bytes, and `Word` also has the index of the word in `WORDS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Escaper {
     #[default]
