@@ -97,6 +97,7 @@ pub struct SaidSentence {
 struct Candidate {
     /// Numbers of the message and of the sentence in it.
     at: (usize, usize),
+    /// The effect on later work; `None` if the sentence neither is a rule nor lifts one.
     saying: Option<RuleStatement>,
     /// The sentence as it was said, on one line.
     text: String,
@@ -154,7 +155,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let newest = newest(messages, sources.redactor);
     // Candidates number the carried rules first, and the messages after them.
     let since = carried + since(messages, sources.since);
-    // Other statements are omitted even if a later one only may have replaced them.
+    // Unlike rules, other statements are omitted even if it is uncertain that a later one replaced them.
     let is_replaced = |one: &Candidate| {
         statements
             .of_whole(&SpokenText::new(one.at.0, true, &one.text))
@@ -246,8 +247,9 @@ fn whole(message: &UserMessage) -> String {
 struct ActiveRules<'r> {
     redactor: &'r Redactor,
     rules: Vec<((usize, usize), Rule)>,
-    /// Wordings of the rules so far.
+    /// Wordings of the rules and other sentences so far.
     known: HashSet<String>,
+    /// Later sentences that lift rules.
     lifting: Vec<Statement>,
 }
 
@@ -318,7 +320,9 @@ impl<'r> ActiveRules<'r> {
         self.redactor.cleaned(&one_line(text, MAX_SENTENCE_BYTES))
     }
 
-    /// The rules, each with its message from `messages`, whose first one has the number `first`.
+    /// The rules except those in `without`, each with its message.
+    ///
+    /// The first of `messages` has the number `first`.
     fn rules(mut self, without: &[String], messages: &[String], first: usize) -> Vec<Rule> {
         for ((turn, _), rule) in &mut self.rules {
             if let Some(message) = turn.checked_sub(first).and_then(|at| messages.get(at)) {

@@ -10,6 +10,7 @@ use crate::text::stem::stem;
 pub(super) struct PromptIndex {
     /// The [`plain`] text of the prompt, with a space at either end.
     plain: String,
+    /// For each word, the numbers of the sentences that have it, ascending.
     by_word: HashMap<String, Vec<u32>>,
     /// Whether each sentence negates something.
     denies: Vec<bool>,

@@ -64,7 +64,7 @@ impl UserMessages {
                     }
                 }
                 Role::Assistant => {
-                    // The text before it was the agent's summary.
+                    // The model's words show that the user text before them was the agent's summary.
                     if messages.len() > newest && is_after_summary(&said) {
                         messages.truncate(newest);
                     }

@@ -1,4 +1,4 @@
-//! Required content of a conversation, with how firmly it must be kept.
+//! Content of a conversation that a draft must have, each with its rank.
 
 use std::collections::HashSet;
 
@@ -76,7 +76,10 @@ const SUMMARY: usize = 150;
 /// Minimum tokens of the first request that are kept: the scope of the work, in the user's words.
 const MIN_FIRST: usize = 1000;
 
-/// The required content in order of its kinds. A summary may take `summary` tokens.
+/// The required content in order of its kinds.
+///
+/// All summaries together may take `summary` tokens. The first request may take `most_first` tokens, or [`MIN_FIRST`] if
+/// that is more.
 pub(super) fn all(work: &Work<'_>, summary: usize, most_first: usize) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
     let most_first = most_first.max(MIN_FIRST);
@@ -183,7 +186,7 @@ fn summaries(work: &Work<'_>, most: usize) -> Vec<RetainedText> {
         texts.map(|spoken| SpokenText::new(turn.n, false, &spoken.text))
     });
     let all: Vec<_> = spoken.collect();
-    // Each summary covers those before it, so the last one may take half of the room.
+    // Each summary covers those before it, so the last one may take more than half of the room.
     let each = most / all.len().max(1);
     let last = all.len().saturating_sub(1);
     let share = |at: usize| match at == last {

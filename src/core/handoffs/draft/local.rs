@@ -56,7 +56,7 @@ groups! {
     Read: Read "";
 }
 
-/// Maximum size of an earlier request in bytes.
+/// Maximum size of a quoted request, step or command in bytes.
 const LINE: usize = 160;
 
 pub(super) fn document(
