@@ -165,7 +165,7 @@ fn spoken_text(turn: usize, anchor: &AnchoredSentence) -> SpokenText<'_> {
     SpokenText::new(turn, anchor.by_user, &anchor.text)
 }
 
-/// Whether `text` covers a required sentence: it contains most of its distinctive words.
+/// Whether `text`, in lower case, covers a required sentence, because it has most of the sentence's distinctive words.
 pub(crate) fn holds(text: &str, keep: &str) -> bool {
     /// Minimum share of these words, in tenths.
     const MOST: usize = 6;

@@ -39,8 +39,10 @@ struct FileHistory {
 /// A change of a file by a call.
 #[derive(Clone)]
 pub(crate) struct FileEdit {
+    /// Number of the group of calls that the model made at once.
     pub(crate) group: usize,
     pub(crate) turn: usize,
+    /// Number of the call.
     pub(crate) call: usize,
     /// The model's sentence about the change.
     pub(crate) why: Option<String>,
@@ -107,7 +109,7 @@ impl ChangedFiles {
         let is_any = |word: &str| matches!(word, "." | "./" | "*" | "..") || word.contains('$');
         // Any git command may restore files, except one that begins a branch.
         let anything = words().any(|word| is_any(word) || word == "git" && !begins_branch);
-        // Beyond the limit, every file counts as uncertain: slower sessions lose certainty instead of time.
+        // Beyond the limit, every file counts as uncertain, so that a long session loses certainty and not time.
         self.looks += self.all.len().saturating_mul(named.len());
         let anything = anything || self.looks > MOST_LOOKS;
         self.any_gone = self.any_gone || anything || self.gone.len() > MOST_GONE;

@@ -110,7 +110,7 @@ impl SeenFacts {
     }
 }
 
-/// Whether a lower-case sentence states this as a fact. Questions and negated sentences do not.
+/// Whether a lower-case sentence states `words` as a fact. Questions and negated sentences do not.
 fn claims(sentence: &str, words: &str) -> bool {
     let Some(at) = sentence.find(words) else {
         return false;

@@ -148,7 +148,7 @@ fn is_left(sentence: &str) -> bool {
     (0..words.len()).filter(leaves).any(as_it_is)
 }
 
-/// Whether a sentence refers to the previous one.
+/// Whether a sentence refers to the previous one: by its first word, or because it names nothing itself.
 fn points(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     let first = words(&small).next().unwrap_or_default();

@@ -206,7 +206,9 @@ impl<'i> Work<'i> {
         self.statements.marked(said).into_owned()
     }
 
-    /// Whether a turn only reports a fault, without any wish. It asks for a repair, and is over with it.
+    /// Whether a turn only reports a fault, without any wish, and the model then changed files.
+    ///
+    /// The report then counts as a request for a repair, which is done with the change.
     pub(crate) fn is_report(&self, turn: &IndexedTurn<'_>) -> bool {
         let has_wish = |anchor: &AnchoredSentence| {
             anchor.class == SentenceClass::Asked || requests::is_personal(&anchor.text)
@@ -215,7 +217,7 @@ impl<'i> Work<'i> {
         !self.users(turn).any(has_wish) && calls(self.messages, turn.messages.clone()).any(changes)
     }
 
-    /// The sentences of the user in a turn that ask, and the others that are not kept anyway.
+    /// The user's sentences in a turn that are not kept anyway: those that ask, and the others.
     pub(crate) fn sentences(&self, turn: &IndexedTurn<'_>) -> (Vec<&str>, Vec<&str>) {
         let is_report = self.is_report(turn);
         let (mut asked, mut said) = (Vec::new(), Vec::new());

@@ -323,7 +323,7 @@ impl MessageReader<'_> {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let reads_failed = excerpt::looks_failed(&bounded(text, RESULT));
         let may_run = call.is_some_and(|call| may_run_commands(&call.name));
-        // For a tool that no table lists, its wording outweighs an absent error flag.
+        // For a tool that no table lists, a result that reads like a failure outweighs a success, so the end is unknown.
         let is_doubtful = kind == ToolKind::Other && reads_failed && may_run;
         let failed = end.failed.filter(|failed| *failed || !is_doubtful);
         let changed = match failed {

@@ -10,12 +10,13 @@ use crate::agents::commands::{self, CommandPurpose};
 /// Without it, the cost would be the product of both counts.
 const MOST_COMPARED: usize = 200_000;
 
-/// A group of calls, and a call in it.
+/// Numbers of a call: of the group of calls that the model made at once, and of the call itself.
 type CallOrder = (usize, usize);
 
 /// A run, and when it happened.
 pub(crate) struct VerificationRun {
     pub(crate) verified: SeenVerification,
+    /// Number of the group of calls that the model made at once.
     pub(crate) group: usize,
     /// Whether a later command of the same line may change files.
     pub(crate) changes_after: bool,

@@ -14,7 +14,7 @@ pub(crate) enum TurnEnd {
     Answered,
     /// With a question to the user.
     Question,
-    /// The user stopped it.
+    /// The user stopped the turn.
     Interrupted,
     /// The turn still continues.
     Working,

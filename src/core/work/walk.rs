@@ -34,8 +34,11 @@ pub(crate) const MAX_LINE_BYTES: usize = 140;
 pub(crate) struct TranscriptWalk<'i> {
     pub(super) whereabouts: Whereabouts,
     verdict_paths: &'i [String],
+    /// Number of the current group.
     pub(super) group: usize,
+    /// Number of the current call, from 1.
     pub(super) call: usize,
+    /// Whether a result came after the last call, so that the next call begins a group.
     after_result: bool,
     /// The last group in which a file certainly changed.
     changed: Option<usize>,
@@ -218,6 +221,7 @@ impl<'i> TranscriptWalk<'i> {
         }
     }
 
+    /// Records that the current call may have changed any file, unless it surely did not.
     pub(super) fn may_change(&mut self, surely_not: bool) {
         if !surely_not {
             // Two are enough: `VerificationRuns::all` needs one call that is not the run itself.

@@ -154,9 +154,8 @@ impl ShellDirectory {
         if let Some(path) = &outcome.moved_to {
             self.0 = Some(whereabouts.inside(path));
         } else if call.stays && !ends.is_empty() && exit.is_none_or(|code| code == 0) {
-            // A failed line leaves the shell where it was. Otherwise it may have moved, which some agents do not
-            // report.
-            // A move back to the work's directory is certain: all of them stay there.
+            // A failed line leaves the shell where it was. After any other line the shell may have moved, which some
+            // agents do not report. Only a move back to the work's directory is certain, because all of them stay there.
             let ends = whereabouts.inside(&ends);
             self.0 = ends.is_empty().then_some(ends);
         }

@@ -1,7 +1,7 @@
 //! Statements that a later one replaces: "use port 9001", then "actually use 9002". Pure.
 //!
-//! Drafts and carried rules use it. An earlier statement is only omitted if the later one repeats all of it except the
-//! value. If they may be about two things, both stay, and the earlier one is marked.
+//! Drafts and carried rules depend on this. An earlier statement is only omitted if the later one repeats all of it
+//! except the value. If they may be about two things, both stay, and the earlier one is marked.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -40,6 +40,7 @@ type SentenceKey = (usize, bool, u64);
 #[derive(Debug, Default)]
 pub(crate) struct Statements<'i> {
     said: Vec<ValueStatement<'i>>,
+    /// For each sentence that is a statement, its index in `said`.
     places: HashMap<SentenceKey, usize>,
     /// The sentences of turns that replace something.
     repeated: HashSet<SentenceKey>,
@@ -165,8 +166,11 @@ impl<'i> Statements<'i> {
 /// Finds earlier statements by their subject and by their values.
 #[derive(Default)]
 struct Earlier {
+    /// Statements by each word of their subject.
     about: HashMap<u64, Vec<usize>>,
+    /// Statements by each of their values.
     values: HashMap<String, Vec<usize>>,
+    /// The last statement with a value of each kind.
     last: HashMap<ValueKind, usize>,
 }
 

@@ -35,7 +35,7 @@ impl Overlap {
     }
 }
 
-/// Whether one may replace the other at all. A model's words never replace the user's.
+/// Whether the later statement may replace the earlier one at all. A model's words never replace the user's.
 pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> bool {
     let is_question = earlier.text.trim_end().ends_with(['?', '？']);
     let is_later = earlier.turn < later.turn && !later.statement.adds;

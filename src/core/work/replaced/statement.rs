@@ -345,5 +345,6 @@ pub(crate) struct ValueStatement<'i> {
     pub(crate) statement: Statement,
     /// Whether the whole text consists of keys and values.
     pub(super) bare: bool,
+    /// How a later statement replaced this one, and the index of that statement.
     pub(crate) replaced: Option<(Relation, usize)>,
 }

@@ -8,8 +8,11 @@ use crate::text::prose::{has_word, sentences};
 /// Effect of a user's sentence on later work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuleStatement {
+    /// Forbids something from now on.
     Forbids,
+    /// Requires, prefers or corrects something from now on.
     Holds,
+    /// Lifts an earlier rule.
     Lifts,
 }
 
@@ -40,7 +43,8 @@ impl TypedSentence {
 
 /// The sentences of a line, each with its effect on later work.
 ///
-/// A line with a rule's label counts as one sentence. So does a sentence with another that announces it.
+/// A line with a rule's label counts as one sentence. So does a sentence together with the one before it that announces
+/// it.
 pub(crate) fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
     let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
     if words::has_label(line) {
@@ -121,7 +125,7 @@ fn announces(sentence: &str) -> bool {
 /// The effect of a sentence on later work; `None` for a question, and for a sentence that is limited to its request.
 fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let small = sentence.trim().to_lowercase();
-    // Before the words of force: `this time, never …` is limited to its request.
+    // Checked before the words that make a rule, because `this time, never …` is limited to its request.
     if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
         return None;
     }
