@@ -114,8 +114,8 @@ async fn forget(
 ) -> CliResult<ForgetReport> {
     let selected = forget::select(&**store, scope).await?;
     let is_serving = matches!(running::find(&config.state_dir), RunState::Running(_));
-    // The store comes last: until then it knows which files and exchanges to delete, so that an interrupted
-    // deletion can be repeated.
+    // The store comes last: its records determine which files and exchanges to delete, so an interrupted deletion
+    // can be repeated.
     let exchanges = exchanges(config, scope, &selected, is_serving, dry_run)?;
     let files = files(config, scope, &selected, dry_run)?;
     if !dry_run {

@@ -208,7 +208,7 @@ impl Service {
     /// Calls `drained` when all exchanges have ended and are reported, or when the drain time is over.
     /// Pending spans and journal notes are written after that.
     pub async fn run(self, stop: BoxFuture<'static, ()>, drained: impl FnOnce()) {
-        // Checked once without being asked, so that a store that fails later is known to have worked.
+        // Checked once before any probe, so that a later failure of the store counts as degraded, not as never reached.
         let ready = Arc::clone(&self.state.ready);
         tokio::spawn(async move { ready().await });
         // The admin listener stays open while streams drain, so that `/readyz` reports it.

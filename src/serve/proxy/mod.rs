@@ -289,7 +289,7 @@ pub async fn handle(
     response.map(|body| body.guarded(recorder, shown, permit))
 }
 
-/// Notes who was admitted, and puts together what an exchange keeps of its request.
+/// Records the sender in the exchange's event, and builds the context of the request.
 fn request_context(
     parts: Parts,
     admitted: Admitted,

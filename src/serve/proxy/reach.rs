@@ -13,7 +13,7 @@ use super::upstream::Upstream;
 use crate::state::store::Store;
 use baton_core::wire::wire;
 
-/// Paths that tell which models exist, or that the provider is reachable. Paths below them are included.
+/// Paths that list models, or show that the provider is reachable. Paths below them are included.
 const LISTS: &[&str] = &[
     "/v1/models",
     "/v1beta/models",

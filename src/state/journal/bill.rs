@@ -77,7 +77,7 @@ pub(super) struct BilledRow {
 }
 
 impl JournalReader {
-    /// Counts the requests that the brake did not send. They are no exchanges of a bill, because they cost nothing.
+    /// Counts the requests that the brake did not send. They are not in the bill, because they cost nothing.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.

@@ -149,7 +149,7 @@ pub struct PriceSource {
 }
 
 impl SavingsReport {
-    /// Sums up a bill, next to which the brake `stopped` this many requests.
+    /// Sums up a bill. `stopped` is the number of requests that the brake did not send.
     pub fn new(entries: &[BillEntry], stopped: u64, group: BillGroup, prices: &PriceTable) -> Self {
         let unpriced = entries
             .iter()

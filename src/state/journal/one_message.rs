@@ -8,7 +8,7 @@ use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 use super::summary::{self, ShownPart};
 
-/// A message in full.
+/// A message with all its parts, unabridged.
 #[derive(Debug, Serialize)]
 pub struct FullMessage {
     /// Role of the message.

@@ -14,7 +14,7 @@ use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::rewrite::SizeChange;
 use baton_core::wire::Usage;
 
-/// The row of an exchange.
+/// An exchange as lists, the API and `--json` show it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ExchangeRow {
     /// Id of the exchange, as in `x-baton-exchange`.

@@ -237,7 +237,7 @@ fn position_of(
     chunk: i64,
     wanted: &SearchPattern,
 ) -> Result<TextPosition, JournalError> {
-    // A text that is in no body belongs to the headers.
+    // A chunk that is not in a body belongs to the headers.
     let headers = TextPosition {
         of: "headers",
         ..TextPosition::default()

@@ -75,7 +75,7 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> StoreResult<CopyReport> {
                     amount.records += 1;
                     amount.bytes += record.size();
                 }
-                // The target is asked, so that the report does not depend on the result of the import.
+                // Counted by the target, so that the report does not rely on the result of the import.
                 there += to.has(&page.records).await?;
                 copied.unreadable.extend(page.unreadable);
                 next = page.next;

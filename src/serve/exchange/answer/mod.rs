@@ -112,7 +112,7 @@ async fn show(
         branch.note_limit(header, exchange.app.clock.now_ms());
     }
     let is_shadow = exchange.app.is_shadow(&exchange.ctx);
-    // To read a body that is compressed unasked, it would have to be changed, which shadow mode must not do.
+    // Shadow mode relays bytes unchanged, so it does not decode a body that upstream compressed without being asked.
     let readable = match is_shadow && parts.headers.contains_key(header::CONTENT_ENCODING) {
         true => Err(body),
         false => send::readable(&exchange, &parts, body),

@@ -16,7 +16,7 @@ use baton_core::work::DraftIndex;
 /// Maximum bytes of an error body that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
-/// Inputs of a draft.
+/// Inputs for writing the document of a draft.
 pub(super) struct DraftInput<'a> {
     pub(super) exchange: &'a Exchange,
     pub(super) request: &'a DraftRequest,

@@ -16,7 +16,7 @@ pub(super) use self::later_leg::later_or_own;
 pub(super) use self::retry::{prepare, remember_omission};
 pub(super) use self::sender::{LegKind, Sent, once, readable};
 
-/// Sends the first leg, and retries it once if upstream's refusal has a remedy.
+/// Sends the first leg, and retries it if upstream's refusal has a remedy.
 ///
 /// # Errors
 /// The agent's response, if it is already decided.

@@ -152,7 +152,7 @@ impl GitRunner<'_> {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     drift.gone.push(path.to_owned())
                 }
-                // A file counts as changed if both its time and git say so. A commit does not change the
+                // A file counts as changed only if its time and git agree. A commit does not change the
                 // file, and a fresh clone changes every time but no content.
                 Ok(found) => {
                     let later = found

@@ -336,7 +336,7 @@ impl DraftQueue {
         }
     }
 
-    /// Drops the pending draft of a conversation in which a handoff took effect: it was about the previous
+    /// Drops the pending draft of a conversation, because a handoff took effect: the draft was about the previous
     /// task.
     pub fn handed_over(&self, conversation: &str) {
         let mut all = self.lock();

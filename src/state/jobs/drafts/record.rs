@@ -99,7 +99,7 @@ pub struct DraftRecord {
     ///
     /// In review this is the stored handoff, which has the draft's id and is not active in any conversation.
     pub handoff: Option<HandoffId>,
-    /// Name of the failure.
+    /// Name of the failure, as in logs and metrics.
     pub failure: Option<&'static str>,
     /// Reason for the draft's end, in words.
     pub why: Option<String>,
