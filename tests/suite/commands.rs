@@ -1219,15 +1219,20 @@ async fn a_request_beside_the_session_does_nothing() {
     let title = vec![value!({"role": "user", "content": [
         {"type": "text", "text": "A title for this:"}, {"type": "text", "text": "::pin Be brief."}]})];
     let named = vec![stage.user("Name this task in a few words.\n\nUser prompt:\n::pin Be brief.")];
-    for (messages, format) in [
-        (&alone, Value::Null),
-        (&title, Value::Null),
-        (&title, value!({"type": "json_object"})),
-        (&named, value!({"type": "json_object"})),
+    let json = || value!({"type": "json_object"});
+    for (messages, format, has_tools) in [
+        (&alone, Value::Null, false),
+        (&title, Value::Null, false),
+        (&title, json(), false),
+        (&named, json(), false),
+        // Codex 0.169 lists its tools in that request as well.
+        (&named, json(), true),
     ] {
         let mut body = (variants::CHAT.body)(messages, false);
         let all = body.as_object_mut().unwrap();
-        all.remove("tools");
+        if !has_tools {
+            all.remove("tools");
+        }
         if !format.is_null() {
             all.insert("response_format".to_owned(), format);
         }

@@ -75,14 +75,16 @@ pub(super) fn command(view: &View, policy: &Policy<'_>) -> Option<String> {
 /// Removes the command from a request that only quotes it, such as one for a title or a classification.
 ///
 /// A reply to such a request would execute the command twice. It has no tools of the agent. In addition, its
-/// conversation has baton's tool, or it asks for a format, or its last message is not a command.
+/// conversation has baton's tool, or it asks for a format, or its last message is not a command. If it asks for a
+/// format and has tools, it may be the agent's own, so only the wording of a title's request shows a quotation.
 fn without_quoted(reading: &RequestReading, tooled: bool, policy: &Policy<'_>) -> Option<RequestReading> {
     let view = &reading.view;
-    if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(view, policy.look.prefix) {
+    let has_tools = view.tools.is_some_and(|tools| tools.client);
+    if has_tools && !view.facts.structured || !notes::may_say(view, policy.look.prefix) {
         return None;
     }
     let beside = view.facts.structured || tooled;
     (beside || command(view, policy).is_none())
-        .then(|| notes::without_quoted(reading, policy.look))
+        .then(|| notes::without_quoted(reading, policy.look, has_tools))
         .flatten()
 }

@@ -219,15 +219,21 @@ const QUOTED: &str = "(a command)";
 /// Replaces the command in a side call that quotes the user's last message.
 ///
 /// A placeholder is needed, because such a request has no other content. `None` if its last user turn has no
-/// command.
-pub fn without_quoted(reading: &RequestReading, look: NoteSearch<'_>) -> Option<RequestReading> {
+/// command, or for `at_end_only` none after the wording of a title's request.
+pub fn without_quoted(
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+    at_end_only: bool,
+) -> Option<RequestReading> {
     let view = &reading.view;
     let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let texts = view.content(turn).parts.into_iter().filter_map(|p| p.text);
     let mut quoted: Vec<Span> = texts
         .filter_map(|inside| quoted_command(view, inside, look.prefix))
+        .filter(|(inside, quoted)| !at_end_only || inside != quoted)
+        .map(|(_, quoted)| quoted)
         .collect();
-    if quoted.is_empty() {
+    if quoted.is_empty() && !at_end_only {
         let (_, span, text) = own_text(view, turn, look.tags)?;
         quoted.extend(commands::parse(&text, look.prefix).map(|_| span));
     }
@@ -235,16 +241,16 @@ pub fn without_quoted(reading: &RequestReading, look: NoteSearch<'_>) -> Option<
     elements::changed(reading, quoted.into_iter().map(placeholder).collect())
 }
 
-/// Span of the command that makes up a block, or that the block quotes at its end.
-fn quoted_command(view: &View, inside: Span, prefix: &str) -> Option<Span> {
+/// Span of a block, and of the command that makes it up or that it quotes at its end.
+fn quoted_command(view: &View, inside: Span, prefix: &str) -> Option<(Span, Span)> {
     let raw = view.text(inside);
     let text = json::unescape(raw);
     if commands::is_command(&text, prefix) {
-        return Some(inside);
+        return Some((inside, inside));
     }
     let quoted = wordings::quoted_at_end(&text).filter(|quoted| commands::is_command(quoted, prefix))?;
     let before = json::spelled(raw, &text[..text.len() - quoted.len()])?;
-    Some(Span::new(inside.start + before, inside.end))
+    Some((inside, Span::new(inside.start + before, inside.end)))
 }
 
 /// For each turn, the user turn that it answers. This is the one directly before, although the response may
