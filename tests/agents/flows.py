@@ -1,10 +1,12 @@
 """Flows that only some agents have, most of them on a terminal. Each returns nothing, or words for the table."""
 
+import copy
 import json
 import os
 import signal
 import sys
 import time
+from datetime import datetime, timedelta, timezone
 
 from scenarios import FIRST, RULE, Scene, assert_cut, directive, first_prompt, go_on, hand_over, handed_over, hands_over, looks, over, since, with_tools
 from stage import Late, check, results, texts, with_quotes
@@ -451,8 +453,132 @@ def fails(agent):
     return json.loads(json.dumps(agent.arguments).replace("echo found", "cat missing.txt"))
 
 
-# Not reached: gemini-cli's `/restore`, which repeats a call without a request, and a session over midnight, because
-# Claude Code does not start under libfaketime.
+def told(agent, programs):
+    """A draft shows its progress and one report, without tags; one that fails ends with its reason."""
+    script = [looks(agent, 0), says("One is done."), says("## Goal\nThe exporter."), looks(agent, 1), says("Two are done."), says("")]
+    with Scene(agent, programs, script=script) as stage:
+        screen = stage.screen()
+        turn(stage, f"Work on {FIRST}.")
+        for reply, outcome in (("the exporter", "handed over"), ("the importer", "no handoff was made")):
+            stage.submit(f"::handoff --force {reply}")
+            stage.wait_for(lambda outcome=outcome: outcome in screen.text(), f"`{outcome}` is not on the screen")
+            screen.settle()
+            shown = screen.text()
+            check("a handoff is being written." in shown, "the progress is not on the screen")
+            check("handoff-context>" not in shown and "carried-over>" not in shown, "tags are on the screen")
+            check(("handoff-note" in shown) == (reply == "the importer"), "the notes are wrong")
+            if reply == "the exporter":
+                turn(stage, "Go on.")
+        for row in stage.requests():
+            check("being written" not in texts(row) and "handed over (" not in texts(row), "a report is in the model's view")
+
+
+def retitled(agent, programs):
+    """A request for a title has no command in it."""
+    with Scene(agent, programs, script=[looks(agent, 0), says("One is done."), says("Two are done.")]) as stage:
+        screen = stage.screen()
+        turn(stage, f"Work on {FIRST}.")
+        seen = len(stage.requests())
+        screen.type("::handoff status")
+        screen.settle(4)
+        turn(stage, "Go on.")
+        check("the model sees the whole history" in screen.text(), "the command was not answered")
+        rows = stage.requests()[seen:]
+        for row in rows:
+            check("::handoff" not in texts(row), "a command is in the model's view")
+        check(any("(a command)" in texts(row) for row in rows), "no title was requested")
+
+
+def aborted(agent, programs):
+    """After Esc in a later leg and an undo, no thinking of the other history is sent."""
+    script = [looks(agent, 0), hands_over(0), says("The second leg goes on. " * 40), looks(agent, 1), says("A."), says("B."), says("C.")]
+    with Scene(agent, programs, script=[{**reply, "thinking": "What is next?"} for reply in script], delay_ms=80) as stage:
+        screen = stage.screen(("--thinking", "low"))
+        stage.submit(f"Work on {FIRST}.")
+        said = stage.wait_for(lambda: [row for row in stage.requests() if "Go on with step 0." in texts(row)], "no handoff")
+        assert_cut(said[-1], "the second leg")
+        time.sleep(agent.pause)
+        screen.press(agent.stop)
+        screen.settle()
+        turn(stage, "A question.")
+        for row in since(stage, 3):
+            assert_cut(row, "after the abort")
+        screen.type("::handoff undo")
+        screen.settle(3)
+        seen = len(stage.requests())
+        turn(stage, "Another question.")
+        check(FIRST in texts(since(stage, seen)[0]), "the first context is not back")
+
+
+def rewound(agent, programs):
+    """After `/rewind` to between two handoffs, the first one counts."""
+    script = [looks(agent, 0), hands_over(0), says("One is done."), looks(agent, 1), hands_over(1), says("Two are done."), says("Three.")]
+    with Scene(agent, programs, script=script) as stage:
+        screen = stage.screen()
+        turn(stage, f"Work on {FIRST}.")
+        turn(stage, "Go on with the second.")
+        screen.type("/rewind")
+        for key, shown in ((b"\x1b[A", "(current)"), (b"\r", "Enter to continue"), (b"\r", "Never mind")):
+            stage.wait_for(lambda shown=shown: shown in screen.text(), f"`{shown}` is not on the screen")
+            time.sleep(2)  # The dialog may not listen yet.
+            screen.press(key)
+        screen.settle(2)
+        seen = len(stage.requests())
+        turn(stage, "Another way.")
+        row = since(stage, seen)[0]
+        assert_cut(row, "after the rewind")
+        check("Go on with step 0." in texts(row) and "Go on with step 1." not in texts(row), "another handoff counts")
+        check("Go on with the second." not in texts(row), "nothing was rewound")
+
+
+def next_day(agent, programs):
+    """A session that is resumed on another day states that day after a handoff."""
+    script = [looks(agent, 0), hands_over(0), says("One is done."), looks(agent, 1), hands_over(1), says("Two are done.")]
+    with Scene(agent, programs, script=script) as stage:
+        for hours, zone in ((-10, "Pacific/Honolulu"), (14, "Pacific/Kiritimati")):
+            day = (datetime.now(timezone.utc) + timedelta(hours=hours)).date()
+            stage.more = {"TZ": zone}
+            stage.run(f"Work on {FIRST}." if hours < 0 else "Go on.", again=hours > 0)
+            for row in said_by(stage, f"Go on with step {int(hours > 0)}."):
+                check(f"{day}" in texts(row), f"the day {day} is not stated")
+                check(hours < 0 or f"{day - timedelta(days=1)}" not in texts(row), "the day before is stated")
+
+
+def restored(agent, programs):
+    """After `/restore` of a checkpoint behind a handoff the session stays cut."""
+
+    def script(work):
+        write = {"name": "write_file", "arguments": {"file_path": str(work / "new.txt"), "content": "new"}}
+        return [looks(agent, 0), hands_over(0), {"text": "I write.", "calls": [write]}, says("Written."), says("It goes on."), says("On.")]
+
+    with Scene(agent, programs, script=script) as stage:
+        file = stage.home / ".gemini" / "settings.json"
+        settings = json.loads(file.read_text())
+        settings["general"]["checkpointing"] = {"enabled": True}
+        file.write_text(json.dumps(settings))
+        # It keeps a checkpoint only of a call that it asks for.
+        stage.agent = copy.copy(agent)
+        stage.agent.screen = tuple(part for part in agent.screen if part != "-y")
+        screen = stage.screen()
+        stage.submit(f"Work on {FIRST}.")
+        while not over(stage):
+            stage.wait_for(lambda: over(stage) or "Allow once" in screen.text(), "the call is not asked for")
+            time.sleep(1.5)
+            screen.press(b"\r")
+        screen.settle()
+        points = [point for point in stage.home.glob(".gemini/**/checkpoints/*.json")]
+        check(points, "there is no checkpoint")
+        (stage.work / "new.txt").unlink()
+        screen.type(f"/restore {points[0].stem}")
+        screen.settle(4)
+        check((stage.work / "new.txt").exists(), "the call was not repeated")
+        seen = len(stage.requests())
+        stage.submit("Go on.")
+        for row in since(stage, seen):
+            assert_cut(row, "after the restore")
+            check("Go on with step 0." in texts(row), "the carry-over prompt is lost")
+
+
 # A flow, and the agents that have it.
 FLOWS = {
     "compacted": (compacted, "claude"),
@@ -474,6 +600,12 @@ FLOWS = {
     "undone": (undone, "opencode", "goose"),
     "resumed": (resumed, "goose"),
     "quoted": (quoted, "opencode"),
+    "told": (told, "claude", "pi", "opencode"),
+    "retitled": (retitled, "codex"),
+    "aborted": (aborted, "pi"),
+    "rewound": (rewound, "claude"),
+    "next day": (next_day, "claude"),
+    "restored": (restored, "gemini"),
     "braked": (braked, "claude", "codex", "gemini", "opencode", "pi", "goose"),
 }
 
