@@ -89,10 +89,8 @@ pub(super) fn is_personal(sentence: &str) -> bool {
 
 /// Whether a user's words only tell the model to continue.
 pub(crate) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
-    let words = turn.user_text().to_lowercase();
-    WORDS
-        .go_on
-        .contains(&words.trim_matches(|c: char| !c.is_alphanumeric()))
+    let text = turn.user_text();
+    !text.trim().is_empty() && is_reply(&text)
 }
 
 /// Whether a turn makes a new request, and neither tells the model to continue nor answers its question.

@@ -11,7 +11,6 @@ use crate::text::table;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(crate) struct DraftWords {
-    pub(crate) go_on: Vec<&'static str>,
     pub(crate) done: Vec<&'static str>,
     pub(crate) not_done: Vec<&'static str>,
     pub(crate) leaves: Vec<&'static str>,

@@ -357,6 +357,23 @@ fn statements_of_finished_requests_hold_and_the_requests_are_done() {
 }
 
 #[test]
+fn a_reply_goes_on_with_the_request_before_it() {
+    for reply in ["ok, let's do this", "2", "Thanks!", "weiter"] {
+        let local = local(&[
+            user("Look at the importer."),
+            model("I did."),
+            user("Could the page be split?"),
+            model("Two files would do."),
+            user(reply),
+        ]);
+        assert!(
+            local.starts_with("## Task\nGoal (the last open request): Could the page be split?"),
+            "{local}"
+        );
+    }
+}
+
+#[test]
 fn a_question_about_the_request_before_it_keeps_that() {
     let report = "The importer reads binary archives as text.";
     let messages = |question: &str| {
