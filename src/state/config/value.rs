@@ -270,8 +270,8 @@ impl LocatedValue {
             let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
                 // Redaction with this pattern would insert its mark between all characters.
                 Ok(pattern) if pattern.is_match("") => value_error(
-                    format!("{text:?} matches the empty text, so everywhere"),
-                    "write an expression that asks for at least one character",
+                    format!("{text:?} matches the empty string, and so everywhere"),
+                    "write an expression that requires at least one character",
                 ),
                 Ok(_) => Ok(text),
                 Err(error) => value_error(

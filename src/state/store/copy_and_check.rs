@@ -145,7 +145,7 @@ impl StoreCheck {
             StoredRecord::ResponseId { record, .. } => {
                 let handoff = record.upstream.strip_prefix("handoff:");
                 let handoff: Option<HandoffId> = handoff.and_then(|id| id.parse().ok());
-                references.extend(handoff.map(|id| (RecordKind::Handoff, id, "the handoff behind it")));
+                references.extend(handoff.map(|id| (RecordKind::Handoff, id, "the handoff that ended it")));
                 format!("response id {}", record.shown)
             }
             StoredRecord::Conversation(record) => {

@@ -138,12 +138,14 @@ impl HandoffDirectory {
             _ => return refused("not a file of a session"),
         };
         if !names::is_session(session) || !names::is_file(name) {
-            return refused("not a file of a session: it ends in .yaml and does not begin with a dot");
+            return refused(
+                "not a file of a session, whose name ends in .yaml and does not begin with a dot",
+            );
         }
         no_links(&whole)?;
         let found = fs::symlink_metadata(&whole).map_err(FileError::at(path))?;
         if !found.is_file() {
-            return refused("no regular file");
+            return refused("not a regular file");
         }
         Ok(ManagedFile {
             dir: self.dir().join(session),

@@ -73,7 +73,7 @@ pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
 fn text_of(path: &Path) -> Result<String, FileError> {
     let found = fs::symlink_metadata(path).map_err(FileError::at(path))?;
     if !found.is_file() {
-        return Err(FileError::Refused(path.to_owned(), "no regular file"));
+        return Err(FileError::Refused(path.to_owned(), "not a regular file"));
     }
     let malformed = |message: String| FileError::Malformed(path.to_owned(), InvalidYaml { message, line: 0 });
     if found.len() > MAX_BYTES as u64 {

@@ -189,7 +189,7 @@ impl Store for RedisStore {
             }
         }
         Err(StoreError::new(format!(
-            "{what}: others change the conversation all the time"
+            "{what}: other processes changed the conversation during each attempt"
         )))
     }
 
