@@ -52,7 +52,7 @@ struct AddArgs {
     name: String,
     #[command(flatten)]
     state: StateArgs,
-    /// URL of the proxy for the client [default: by server.hosts and server.listen]
+    /// URL of the proxy for the client [default: from server.hosts and server.listen]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Print JSON
@@ -189,7 +189,7 @@ fn client_url(config: &Config) -> String {
 
 fn taken(name: &str) -> CommandFailure {
     let help = format!("choose another name, or `baton client remove {name}` first for a new key");
-    Exit::CANNOT_CREATE.with_help(format!("there is a client {name:?} already"), help)
+    Exit::CANNOT_CREATE.with_help(format!("a client {name:?} exists already"), help)
 }
 
 /// Returns the file of a client, in the configured directory.
@@ -229,7 +229,10 @@ fn list(args: &ListArgs, out: &mut Out) -> CliResult {
         return out.json(&clients);
     }
     if clients.is_empty() {
-        return out.line("no clients: everybody who reaches the proxy may use it");
+        return out.line(match dir {
+            Some(_) => "no clients: the proxy refuses every request until one is added",
+            None => "no clients: everybody who reaches the proxy may use it",
+        });
     }
     let heading = ["NAME", "FROM"].map(str::to_owned).to_vec();
     let rows = clients.iter().map(|client| {

@@ -70,6 +70,14 @@ async fn a_client_is_added_and_removed_while_the_proxy_runs() {
     // The directory must exist for the proxy, and the command makes it.
     let start = baton(dir.path(), &["serve"]);
     assert!(said(&start).contains("server.clients_dir"), "{}", said(&start));
+    fs::create_dir(&clients).unwrap();
+    let nobody = baton(dir.path(), &["client", "list"]);
+    assert!(
+        said(&nobody).contains("refuses every request"),
+        "{}",
+        said(&nobody)
+    );
+    fs::remove_dir(&clients).unwrap();
     let first = baton(
         dir.path(),
         &["client", "add", "ada", "--url", "https://baton.test/"],
