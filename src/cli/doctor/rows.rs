@@ -39,7 +39,7 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     ("budget", budget),
 ];
 
-/// Checks of a user's machine, which a server is not.
+/// Checks that apply only to a user's machine, and that a server skips.
 pub(super) const USERS_CHECKS: &[&str] = &["agents", "sign-ins"];
 
 /// Reports whether a proxy serves, its addresses, and the failures that its `/readyz` names.
@@ -415,7 +415,7 @@ fn budget(installation: &Installation) -> Vec<Finding> {
         Some(row) => Finding::warning(
             "brake",
             format!("stopped an agent {}: {}", ago(row.at_ms), row.id),
-            "let it go on with `::go` in its chat, or raise the limit; `baton log brake:stopped*` lists all",
+            "let it continue with `::go` in its chat, or raise the limit; `baton log brake:stopped*` lists all",
         ),
         None if installation.config.brake.is_off() => Finding::ok("brake", "no budget is set"),
         None => Finding::ok("brake", "no agent was stopped recently"),

@@ -46,7 +46,7 @@ errors! {
     NO_POSITION = BAD_REQUEST, "bad_request", "i is missing";
     NO_QUERY = BAD_REQUEST, "bad_request", "q is missing";
     TOKEN = UNAUTHORIZED, "token", "present admin.token as `Authorization: Bearer …`";
-    TOKEN_SCOPE = FORBIDDEN, "token_scope", "this token is not for that; present admin.token";
+    TOKEN_SCOPE = FORBIDDEN, "token_scope", "this token does not permit the request; present admin.token";
     FOREIGN_ORIGIN = FORBIDDEN, "origin", "pages of other origins are not allowed";
     FOREIGN_HOST = FORBIDDEN, "host", "use localhost or the bound address, or set admin.token";
     NO_PATH = NOT_FOUND, "not_found", "there is nothing at this path";

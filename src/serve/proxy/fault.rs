@@ -55,7 +55,7 @@ codes! {
     /// The agent aborted in the middle of its body.
     BODY_BROKEN = "body_broken", 400, true, Agent, "the request body ended before it was complete; send the request again";
     /// No client key, or one that is not configured.
-    CLIENT_KEY = "client_key", 401, false, Agent, "this proxy requires a client key; give the agent the key of one of the [[clients]] in the config as its API key";
+    CLIENT_KEY = "client_key", 401, false, Agent, "this proxy requires a client key; give the agent the key of a client of this proxy as its API key";
     /// A declared budget that is not a number of dollars.
     BUDGET = "bad_budget", 400, false, Agent, "x-baton-budget is not a number of US dollars from 0.01 to 1000000, and nothing was sent; write one such as 5 or 2.50";
     /// The request used a host name that anybody may own.
