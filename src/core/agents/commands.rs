@@ -271,8 +271,8 @@ pub fn may_hide(line: &str) -> bool {
         || hidden_words(line).any(|word| WORDS.hides.contains(&word))
 }
 
-/// A line with each quoted here-document that `cat` reads into a word (`git commit -m "$(cat <<'EOF' …`) as its first
-/// line.
+/// Replaces each quoted here-document that `cat` reads into a word (`git commit -m "$(cat <<'EOF' …`) by its first line
+/// that is not blank.
 ///
 /// The content of such a document is data. It may name commands that are not run.
 pub fn without_texts(line: &str) -> Cow<'_, str> {

@@ -40,8 +40,8 @@ pub const BEGINS: &str = "baton: ";
 
 /// Progress line while a model writes a draft.
 ///
-/// The line is a marker itself, since a response may be interrupted right after it. A model that writes the line
-/// only loses it from its later view.
+/// The line is a marker itself, since a response may be interrupted right after it. If a model writes the line, later
+/// requests lose it, and nothing else happens.
 pub const PROGRESS: &str = "baton: a handoff is being written.";
 
 /// Formats a synthetic response. `undone` is the handoff that it undoes, or nil.

@@ -82,7 +82,7 @@ impl StepsLeft {
     }
 }
 
-/// Reads the newest to-do list after the turn `from`; `None` if there is none.
+/// Reads the newest to-do list, from the turn `from` on; `None` if there is none.
 pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
     let items = todo_list(&Transcript::from_view(view), from);
     let is_models = |turn: &Turn| turn.role.may_be_models();

@@ -1,6 +1,6 @@
 //! Progress line for the agent while a model writes a draft.
 //!
-//! The line is shown at once. It needs no note after it: later requests recognize and lose it by its own words,
+//! The line is shown at once. It needs no note after it: its own words identify it, so it is removed from later requests
 //! even if the response is interrupted right after it.
 
 use bytes::Bytes;

@@ -56,7 +56,7 @@ pub(super) fn cut(elements: &mut Elements<'_>, cut: Cut<'_>) {
                 // The message contained only the sentinel.
                 None => (TurnChange::LeftOut(turn), &[][..]),
             };
-            // Before the head is put in front, while indexes still are those of the agent's transcript.
+            // Before the head is inserted, while the indexes are still those of the agent's transcript.
             let mut changes = orphaned(view, turn, left);
             changes.push(mine);
             elements.settle(ChangeReason::Cut, changes);

@@ -84,7 +84,7 @@ impl<'v> SplitTurn<'v> {
     ) -> Option<Self> {
         let text = view.text_of(turn);
         let inside = content.parts.get(part)?.text?;
-        // Baton streamed the line breaks around the line. Upstream must see the model's text without them.
+        // The line breaks around the line are baton's. Upstream must see the model's text without them.
         let before = gap::before(text, inside.start, line.start).max(inside.start);
         let after = gap::after(text, line.end, inside.end);
         Some(Self {

@@ -98,14 +98,14 @@ pub fn rules_behind(prompt: &str) -> Vec<String> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Carried {
     pub prompt: String,
-    /// The rules, open to-dos, contradicted claims and other statements, each with its state.
+    /// All items that were considered, each with its state.
     pub items: Vec<CarriedItem>,
 }
 
 /// Appends the items that a prompt omits, as far as the budget allows.
 ///
-/// Order of priority: claims that the evidence contradicts, the user's newest message, rules, open to-dos, other user
-/// statements. `seen` has the facts since the last handoff.
+/// Order of priority: claims that the evidence contradicts, the user's newest message, rules, open to-dos, changed files
+/// that the prompt does not name, other user statements. `seen` has the facts since the last handoff.
 pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy: CarryPolicy) -> Carried {
     let prompt = without_blocks(prompt);
     let prompt = prompt.trim_end();
@@ -165,7 +165,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         let item = lacking.block.put(CarriedKind::Files, files, false);
         lacking.items.push(item);
     }
-    // A draft that was made without a model has them itself: as statements that hold, or among the finished requests.
+    // A draft that was made without a model lists all other sentences itself, as statements or as finished requests.
     if has_all && !has_done {
         lacking.rest(&words.rest, newest.as_deref());
     }
@@ -190,7 +190,6 @@ impl Lacking {
     ///
     /// A rule that the newest message quotes counts as included.
     fn rules(&mut self, rules: &[Rule], finished: &[SeenStatement], newest: Option<&str>) {
-        // A rule that the newest message quotes is in the block already.
         let shown = newest.map(PromptIndex::from_prompt);
         let first = self.items.len();
         let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();

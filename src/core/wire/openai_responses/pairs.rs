@@ -1,4 +1,5 @@
-//! Restores hidden pairs in the agent's items: each call at its position, each result after the group.
+//! Restores hidden pairs in the agent's items: each call at its position, each result after the group, or before the
+//! reasoning that follows the call.
 
 use super::response_object;
 use crate::wire::PlacedChanges;

@@ -1,4 +1,4 @@
-//! The sentences that the user typed, each with its class: `rules.toml`.
+//! Finds the sentences that the user typed, and classifies them by the words in `rules.toml`.
 
 mod rule;
 mod typed;
@@ -72,7 +72,7 @@ fn outlives(sentence: &str) -> bool {
     WORDS.spans.occur_in(&small) || small.trim_end().ends_with(['?', '？']) && WORDS.rejects.occur_in(&small)
 }
 
-/// Whether a later sentence lifts an earlier rule: most of its words are in the rule.
+/// Whether a later sentence lifts an earlier rule: at least two thirds of its words are in the rule.
 pub(crate) fn lifts(later: &Statement, earlier: &Statement) -> bool {
     let (all, shared) = later.overlap(earlier);
     shared > 0 && shared * 3 >= all * 2

@@ -163,7 +163,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     holds.then_some(RuleStatement::Holds)
 }
 
-/// Whether a clause begins with `no` before a noun: "no, I think so" forbids nothing.
+/// Whether a clause begins with `no` before a noun. `No I think so` forbids nothing.
 fn forbids_noun(clause: &str) -> bool {
     let noun = clause.strip_prefix("no ");
     begins_with(clause, &["no"]) && noun.is_some_and(|noun| !begins_with(noun, &WORDS.stating))
@@ -178,7 +178,9 @@ fn is_lifting(small: &str, words: &str) -> bool {
         })
 }
 
-/// Whether `always` or `never` states a convention (`tests never touch …`). Before the verb of a pronoun, they describe.
+/// Whether `always` or `never` states a convention (`tests never touch …`).
+///
+/// After a pronoun, or before a past tense, the word only describes (`it never fails`, `the answer never came`).
 fn has_never(small: &str) -> bool {
     const DESCRIBES: [&str; 15] = [
         "it", "this", "that", "they", "he", "she", "i", "which", "has", "have", "had", "was", "us", "me",
