@@ -1,6 +1,7 @@
 //! Reloads the config of a running proxy on SIGHUP, and when one of its files changes.
 //!
-//! These are the config file and the files that it names: certificate, key, prices, secrets and clients.
+//! These are the config file and the files that it names: certificates, keys, roots, prices, secrets and
+//! clients.
 
 use std::fs;
 use std::path::PathBuf;

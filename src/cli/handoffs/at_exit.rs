@@ -215,7 +215,7 @@ impl HookedSession {
             Some(session) => file
                 .findings
                 .insert(NAMED.to_owned(), session.handoff.id.to_string()),
-            // The draft has named its handoff, which is not stored now.
+            // The draft contains the id of a handoff that is not stored in this case.
             None => file.findings.remove(NAMED),
         };
         found

@@ -179,7 +179,7 @@ fn follow(lookup: &HandoffLookup, out: &mut Out) -> CliResult {
         let mut known: Option<HashMap<HandoffId, HandoffStatus>> = None;
         loop {
             let documents = lookup::all(&store, false).await?;
-            // The records come newest first, but a follower reads them in the order of their making.
+            // The records come newest first, but a follower reads them in the order of their creation.
             for record in documents.iter().rev() {
                 let before = known.as_ref().map(|known| known.get(&record.handoff));
                 if before.is_some_and(|before| before != Some(&record.status)) {

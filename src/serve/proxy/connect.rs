@@ -49,7 +49,7 @@ impl Outbound {
         for error in &system.errors {
             tracing::debug!(%error, "failed to read certificates of the system");
         }
-        // Stores of systems have certificates that rustls cannot read. Those are never needed.
+        // A system's store may have certificates that rustls cannot read. They are skipped, since providers use none.
         roots.add_parsable_certificates(system.certs);
         Ok(Self {
             proxies: Arc::new(Matcher::from_env()),

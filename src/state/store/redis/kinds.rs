@@ -3,7 +3,7 @@
 //! A record is a hash `PREFIX KIND:ID` with its owner (`o`), its JSON (`r`), its indexes (`i`), and further
 //! fields of its kind. Indexes are sorted sets `PREFIX i:…` of ids. Every kind has an index by time. Its
 //! scores are the last uses of the records in milliseconds and only grow. Listing, copying and sweeping use
-//! it. A new kind needs a constant here and a function that builds its [`RedisRecord`].
+//! it. A new kind needs a constant here and an arm of [`RedisRecord::from_record`].
 
 use std::collections::BTreeSet;
 

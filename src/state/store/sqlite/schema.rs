@@ -37,7 +37,7 @@ const VERSION: i64 = 2;
 /// The table of all records.
 ///
 /// `place` is the key of an anchor, or the subject of a document. `state` is the status of a document, or
-/// `archived` for such a handoff. Long text is in the last column, so that listings do not read its overflow pages.
+/// `archived` for an archived handoff. Long text is in the last column, so that listings do not read its overflow pages.
 const SCHEMA: &str = "
     CREATE TABLE records (
         kind TEXT NOT NULL, id TEXT NOT NULL, principal TEXT NOT NULL, conversation TEXT NOT NULL, place TEXT,
