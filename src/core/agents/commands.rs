@@ -172,6 +172,7 @@ fn shown(steps: &[(&str, CommandJoint)], filters: &[&str]) -> ShownOutput {
             }
             (CommandJoint::Pipe, "head", ShownOutput::All | ShownOutput::Closing) => {
                 let lines = words.find_map(|word| word.trim_start_matches(['-', 'n']).parse().ok());
+                // Without a number, `head` shows ten lines.
                 ShownOutput::First(lines.unwrap_or(10))
             }
             (CommandJoint::Pipe, ..) => ShownOutput::Other,

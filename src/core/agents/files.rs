@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::tools::{self, ToolKind};
 
 named! {
-    /// Change that a patch makes to a file.
+    /// Change of a file by a call or a patch.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum FileChange {

@@ -44,8 +44,11 @@ struct StateKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StateEffect {
+    /// Replaces all earlier statements of the kind.
     States,
+    /// Adds to the earlier statements.
     Adds,
+    /// Ends all earlier statements of the kind.
     Ends,
 }
 

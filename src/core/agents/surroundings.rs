@@ -76,7 +76,7 @@ const STATEMENTS: [(&str, StatedIn, Wording); 11] = [
 /// Wording of the branch, in Claude Code's git status.
 const BRANCHES: [Wording; 1] = [("Current branch: ", "\n")];
 
-/// Maximum length of either value in bytes.
+/// Maximum length of a directory or a branch in bytes.
 const MAX_VALUE_BYTES: usize = 1024;
 
 /// Working directory that a message of an agent's harness states.

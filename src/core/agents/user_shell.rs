@@ -119,7 +119,7 @@ impl FormRow {
                 Piece::Ignored => {}
             }
         }
-        // If errors have their own element, a successful command has something in the other one.
+        // An agent that puts errors into an element of their own leaves the output empty only if the command failed.
         let is_empty = |printed: &Option<Cow<'_, str>>| printed.as_deref().is_none_or(str::is_empty);
         found.failed = errors.is_some() && is_empty(&output);
         let is_silent = |all: &Vec<&str>| {

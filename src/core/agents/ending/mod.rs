@@ -95,11 +95,11 @@ impl Evidence<'_> {
         let own_text = !self.command.is_some_and(commands::prints_stored_text);
         // A tool without a command may run tests under any name.
         let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
-        // The output of another command may report an earlier run, so such evidence is weak.
         let all = match own_text {
             true => ReportedResult::from_text(self.text),
             false => ReportedResult::Silent,
         };
+        // The output of a line that verifies nothing may report an earlier run, so it only counts for `reads_failed`.
         let report = if verifies { all } else { ReportedResult::Silent };
         let line = match own_text {
             true => exit_lines::read(self.text).filter(|line| self.is_of_line(line)),
@@ -226,7 +226,9 @@ impl ShellCommand<'_> {
         self.closes && ends && !line.reads_failed
     }
 
-    /// Whether a compiler that prints all of its errors printed nothing.
+    /// Whether a compiler that prints all of its errors printed nothing, before a filter whose exit code is 0.
+    ///
+    /// Without a filter, the exit code of the compiler itself decides.
     fn is_silent(&self, line: &LineEnd) -> bool {
         let is_whole = !matches!(self.shown, ShownOutput::All | ShownOutput::Other);
         let is_quiet = commands::is_silent_if_good(self.text) && self.text.contains("2>&1");

@@ -39,8 +39,9 @@ pub enum ReportedResult {
     /// The output states nothing.
     #[default]
     Silent,
-    /// The output closes with success of this kind.
+    /// The output closes with the success of a run for this purpose.
     Passed(CommandPurpose),
+    /// The output closes with a failure, or one of its parts does.
     Failed,
     /// Something failed, and something passed after it.
     Mixed,
