@@ -154,7 +154,8 @@ fn belonging(call: &AgentCall, live: &KnownConversation, pairs: &[HiddenPair]) -
 /// Finds the insertions that belong to the request, and the thinking to leave out.
 ///
 /// A conversation without any costs one look at its record. Returns the insertions of the conversation that
-/// this one was forked from, and those without a position here, or `None` if there are no insertions at all.
+/// this one was forked from, and the ids of those that have no position here. The ids are `None` if there are
+/// no insertions at all.
 pub(super) fn find_insertions(
     call: &AgentCall,
     places: &mut InsertionPoints,

@@ -28,7 +28,7 @@ pub struct BranchState<'a> {
 pub struct BranchCosts {
     /// Billed cost of its responses.
     pub ledger: CutLedger,
-    /// Elements of the previous request; `None` if this is the first.
+    /// Number of turns in the previous request of the branch; `None` if this is the first.
     pub before: Option<usize>,
     /// Whether the user was offered a cut since the model's last response.
     pub offered: bool,
@@ -74,7 +74,7 @@ impl PlannedRequest<'_> {
 
     /// Whether the response's usage is relevant, because it shows how full the model's context is.
     ///
-    /// That is so if the model may hand over, or is only watched.
+    /// That holds if the model may hand over, or if shadow mode watches the conversation (`is_watched`).
     pub fn is_in_the_loop(&self, is_watched: bool) -> bool {
         let facts = &self.reading.view.facts;
         (self.offer.tooled || is_watched)
