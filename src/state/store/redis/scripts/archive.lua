@@ -1,7 +1,7 @@
--- Archives documents that are superseded or undone, of handoffs made before a time.
+-- Archives superseded or undone documents of handoffs made before a time.
 --
--- ARGV: the prefix, the time, how many of the oldest to pass over, how many to look at.
--- Returns how many were looked at, and a list of owner and id of each that was archived.
+-- ARGV: the prefix, the time, the number of oldest documents to skip, the number to examine.
+-- Returns the number of examined documents, and the owner and id of each archived one.
 local prefix, before, from, limit = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local ids = redis.call('ZRANGEBYSCORE', prefix .. 'documents', '-inf', '(' .. before, 'LIMIT', from, limit)
 local archived = {}

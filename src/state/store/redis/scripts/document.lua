@@ -1,8 +1,9 @@
--- Writes a document, or its status alone. One that is active supersedes the active one with the same key.
+-- Writes a document, or only its status. An active document supersedes the active one with the same key.
 --
--- ARGV: the prefix, its handoff's id, its owner, its status, what it is about (the key), the record, its time, and `1` for a
--- copy from another store: a newer one that is active supersedes it. Without a record the one that is stored stays as it is.
--- Returns `written`, its status, and the id of the one that is superseded; or `foreign`; or `unknown`.
+-- ARGV: the prefix, the handoff's id, the owner, the status, the key (principal, repository, branch and topic), the
+-- record, the time, and `1` for a copy from another store. Without a record only the status changes. A copy is itself
+-- superseded if the active document with its key is newer.
+-- Returns `written` with the resulting status and the id of the superseded document, or `foreign`, or `unknown`.
 local prefix, id, owner, status = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local about, record, time, is_copy = ARGV[5], ARGV[6], ARGV[7], ARGV[8] == '1'
 local key, active, times = prefix .. 'document:' .. id, prefix .. 'documents-active', prefix .. 'documents'

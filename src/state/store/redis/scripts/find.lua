@@ -1,7 +1,7 @@
--- Reads the records in any of some indexes, each once.
+-- Reads the records that are in any of some indexes, each once.
 --
 -- ARGV: the prefix, the kind, the owner, the time index, the indexes.
--- Returns for each record: { its id, { when it was last used, { the record } } }.
+-- Returns for each record: { its id, { its last use, { the record } } }.
 local prefix, kind, owner, times = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local found, seen = {}, {}
 for n = 5, #ARGV do

@@ -1,7 +1,7 @@
--- Reads records by id, in the order asked, without unknown ones.
+-- Reads records by id, in the order of the ids, and leaves out unknown ones.
 --
 -- ARGV: the prefix, the kind, the owner ('' for any), the time index, the number of fields, the fields, the ids.
--- Returns for each record: { its id, { when it was last used, { its fields } } }.
+-- Returns for each record: { its id, { its last use, { its fields } } }.
 local prefix, kind, owner, times, count = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local wanted = { 'o' }
 for n = 1, count do

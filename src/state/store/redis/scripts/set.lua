@@ -1,6 +1,6 @@
--- Sets a field of a record that there is.
+-- Sets a field of an existing record.
 --
--- ARGV: the key, the owner, the field, the value. Returns 1, or 0 where there is no such record of this owner.
+-- ARGV: the key, the owner, the field, the value. Returns 1, or 0 if this owner has no such record.
 if redis.call('HGET', ARGV[1], 'o') ~= ARGV[2] then
   return 0
 end

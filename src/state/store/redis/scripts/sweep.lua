@@ -1,9 +1,9 @@
--- Deletes records that were last used before a time and that nothing in use refers to.
+-- Deletes records that were last used before a time, unless something in use refers to them.
 --
--- ARGV: the prefix, the kind, the time index, the time, how many that are kept are passed over, how many are looked at,
--- and the kind that owns ('' for none: field c has the owner's id, and what it owns stays while it is there), the index
--- of users ('' for none: what stands in it with the record's id behind it uses the record).
--- Returns how many were looked at, and how many deleted.
+-- ARGV: the prefix, the kind, the time index, the time, the number of oldest records to skip, the number to examine,
+-- the kind of the owning record ('' for none), and the prefix of the indexes of users ('' for none).
+-- A record stays while the owning record, whose id is in field `c`, exists, or while its index of users has entries.
+-- Returns the number of examined records, and the number of deleted ones.
 local prefix, kind, times, before = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local from, limit, owner, users = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local ids = redis.call('ZRANGEBYSCORE', prefix .. times, '-inf', '(' .. before, 'LIMIT', from, limit)

@@ -1,11 +1,11 @@
 -- Writes records, all or none.
 --
--- ARGV: the prefix, then for each record: kind, id, owner, the version that it must have ('' for any, '0' for none), and
--- four lists, each with its length in front: fields (name, value), fields of a new record alone (name, value), indexes
--- (key, score), and time indexes (key, score), whose scores only grow.
+-- ARGV: the prefix, then for each record: its kind, its id, its owner, the version that the stored record must have
+-- ('' for any, '0' if there must be none), and four lists, each after its length: fields (name, value), fields that
+-- only a new record gets (name, value), indexes (key, score), and time indexes (key, score), whose scores only grow.
 --
--- Returns {'written'}; {'foreign', kind} where a record has another owner; {'overtaken', record} where one has another
--- version ('' where it is gone).
+-- Returns {'written'}, or {'foreign', kind} if a record has another owner, or {'overtaken', record} if the stored
+-- record has another version ('' if there is none).
 local prefix, at = ARGV[1], 1
 
 local function take()
