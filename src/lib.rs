@@ -2,6 +2,11 @@
 //!
 //! Three layers, each a crate that depends only on those before it: `baton_core` (pure), `baton_state`
 //! (everything that outlives a request), and `baton_serve` (the listeners). [`cli`] starts them.
+//!
+//! ```
+//! let code = baton_llm::cli::main(["baton", "check", "--defaults"].map(Into::into));
+//! assert_eq!(code, std::process::ExitCode::SUCCESS);
+//! ```
 
 pub mod cli;
 

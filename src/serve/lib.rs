@@ -2,6 +2,13 @@
 //! admin listener, and the process that serves both (`service`).
 //!
 //! Depends on the core and the state, and must not depend on commands.
+//!
+//! ```
+//! use baton_serve::proxy::fault::Code;
+//!
+//! // Agents retry what is overloaded, and not a request that is refused.
+//! assert!(Code::OVERLOADED.retryable && Code::OVERLOADED.status == 503);
+//! ```
 
 pub mod admin;
 pub mod app;

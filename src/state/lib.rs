@@ -2,6 +2,15 @@
 //! files and jobs.
 //!
 //! Depends on the core. Must not depend on HTTP requests, exchanges or commands.
+//!
+//! ```
+//! use baton_state::config::{Config, Environment, Flags};
+//!
+//! let load = |text| Config::from_text(Some(("baton.toml", text)), &Environment::default(), &Flags::default());
+//! assert_eq!(load("handoff.max_chain = 3").unwrap().handoff.max_chain, 3);
+//! let problems = load("handoff.max_chian = 3").unwrap_err();
+//! assert!(problems[0].to_string().starts_with("baton.toml:1"));
+//! ```
 
 pub mod access;
 pub mod clock;

@@ -26,8 +26,40 @@ pub(super) struct StreamedCall {
     call: HiddenCall,
     limit: usize,
     signature: Option<String>,
-    prompt: Option<String>,
-    reason: Option<String>,
+    /// Arguments by name, in the order of their first pieces.
+    arguments: Vec<(String, Argument)>,
+}
+
+/// An argument, as far as it has arrived.
+#[derive(Debug)]
+enum Argument {
+    /// A string, which comes in pieces.
+    Text(String),
+    /// JSON of any other value, which comes whole.
+    Value(String),
+}
+
+impl Argument {
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Value(text) => text.len(),
+        }
+    }
+
+    /// Adds the next piece.
+    fn add(&mut self, piece: Self) {
+        match (self, piece) {
+            (Self::Text(text), Self::Text(piece)) => text.push_str(&piece),
+            (known, piece) => *known = piece,
+        }
+    }
+
+    fn json(&self) -> String {
+        match self {
+            Self::Text(text) => json::quote(text),
+            Self::Value(value) => value.clone(),
+        }
+    }
 }
 
 /// Whether more parts of the same call follow.
@@ -70,7 +102,7 @@ fn id(data: &[u8], piece: &PartMembers) -> String {
 }
 
 impl StreamedCall {
-    /// Starts a call whose arguments follow, each of at most `limit` bytes.
+    /// Starts a call whose arguments follow, of at most `limit` bytes in all.
     pub(super) fn new(
         data: &[u8],
         piece: &PartMembers,
@@ -107,34 +139,41 @@ impl StreamedCall {
     }
 
     fn argument(&mut self, data: &[u8], piece: Span) {
-        let path = part::get(data, piece, "jsonPath").and_then(|p| json::string(data, p));
-        let to = match path.as_deref().map(member) {
-            Some("prompt") => &mut self.prompt,
-            Some("reason") => &mut self.reason,
-            _ => return,
-        };
-        let Some(text) = part::get(data, piece, "stringValue").and_then(|v| json::string(data, v)) else {
+        let string = |name| part::get(data, piece, name).and_then(|value| json::string(data, value));
+        let Some(path) = string("jsonPath") else {
             return;
         };
-        let to = to.get_or_insert_default();
-        if to.len() + text.len() > self.limit {
+        let value = |name| part::get(data, piece, name).map(|value| Argument::Value(value.text(data)));
+        let text = string("stringValue").map(|text| Argument::Text(text.into_owned()));
+        let added = text
+            .or_else(|| value("numberValue"))
+            .or_else(|| value("boolValue"));
+        // A null is as good as an absent argument.
+        let Some(added) = added else {
+            return;
+        };
+        let name = member(&path);
+        let length: usize = self
+            .arguments
+            .iter()
+            .map(|(name, known)| name.len() + known.len())
+            .sum();
+        if length + name.len() + added.len() > self.limit {
             self.call.oversize = true;
-        } else {
-            to.push_str(&text);
+            return;
+        }
+        match self.arguments.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => known.add(added),
+            None => self.arguments.push((name.to_owned(), added)),
         }
     }
 
     /// Builds the call from the collected arguments.
     pub(super) fn finish(mut self, complete: bool) -> HiddenCall {
-        let member = |name: &str, text: &Option<String>| {
-            text.as_ref().map(|t| format!(r#""{name}":{}"#, json::quote(t)))
-        };
-        let members: Vec<_> = [member("prompt", &self.prompt), member("reason", &self.reason)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let members = self.arguments.iter();
+        let members = members.map(|(name, argument)| format!("{}:{}", json::quote(name), argument.json()));
         if !self.call.oversize {
-            self.call.arguments = format!("{{{}}}", members.join(","));
+            self.call.arguments = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
         }
         self.call.complete = complete;
         if let Some(signature) = &self.signature {

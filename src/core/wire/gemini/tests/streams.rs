@@ -185,6 +185,30 @@ fn streamed_arguments_are_collected_at_every_split() {
     }
 }
 
+/// Tools differ in their arguments: `session_recall` takes a number.
+#[test]
+fn streamed_arguments_of_every_type_are_collected() {
+    let part = |call: &str| chunk(&format!(r#"{{"functionCall":{call}}}"#), "");
+    let stream = [
+        part(r#"{"name":"session_handoff","id":"r","willContinue":true}"#),
+        part(
+            r#"{"partialArgs":[{"jsonPath":"$.query","stringValue":"the ","willContinue":true}],"willContinue":true}"#,
+        ),
+        part(
+            r#"{"partialArgs":[{"jsonPath":"$.query","stringValue":"port"},{"jsonPath":"$.limit","numberValue":3}],"willContinue":true}"#,
+        ),
+        part(
+            r#"{"partialArgs":[{"jsonPath":"$.exact","boolValue":true},{"jsonPath":"$.none","nullValue":"NULL_VALUE"}],"willContinue":true}"#,
+        ),
+        part("{}"),
+        chunk(&text(""), STOP),
+    ];
+    let (merge, _) = fed(&stream.concat(), 0);
+    let call = &merge.report().hidden[0];
+    assert!(call.complete);
+    assert_eq!(call.arguments, r#"{"query":"the port","limit":3,"exact":true}"#);
+}
+
 #[test]
 fn a_run_cut_off_is_no_whole_call() {
     let stream = chunk(
