@@ -98,11 +98,32 @@ impl CutTarget {
         self.active_id().unwrap_or(ThinkingOmission::UNCUT)
     }
 
+    /// Sets everything but the transcript's commands.
+    pub(super) fn set(&mut self, found: Self) {
+        let before = std::mem::take(self);
+        *self = Self {
+            undone: before.undone,
+            taken_out: before.taken_out,
+            interjected: before.interjected,
+            ..found
+        };
+    }
+
     /// Transcript as the agent sent it, if any handoff was ever undone in it.
     pub(super) fn original_with_undos(&self) -> Option<&LocatedBody> {
         let is_undone = !self.undone.ever().is_empty();
         self.taken_out.original.as_ref().filter(|_| is_undone)
     }
+}
+
+/// The outcome of [`find`].
+pub(super) struct FoundTarget {
+    /// The target, without the transcript's commands.
+    pub(super) pin: CutTarget,
+    /// Cut points of the conversation that this one was forked from.
+    pub(super) taken_over: Vec<CutPoint>,
+    /// Handoff whose cut point the cut relies on.
+    pub(super) relies_on: Option<HandoffId>,
 }
 
 /// Finds the cut target of a request.
@@ -114,14 +135,13 @@ impl CutTarget {
 /// * the handoff of the response that the request continues
 /// * a handoff in a flattened transcript
 ///
-/// Returns the cut points of the conversation that this one was forked from, and the handoff whose cut point
-/// the cut relies on.
+/// `pin` has what is known of the transcript's commands.
 pub(super) fn find(
     call: &AgentCall,
-    pin: &mut CutTarget,
+    pin: &CutTarget,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<(Vec<CutPoint>, Option<HandoffId>), MissingRecords> {
+) -> Result<FoundTarget, MissingRecords> {
     let (view, undone) = (&call.reading.view, &pin.undone);
     let (is_model_call, of_the_loop) = (is_model_call(call.operation), call.is_agent_loop());
     let lookup = CutTargetLookup {
@@ -158,14 +178,24 @@ pub(super) fn find(
     let lost = lost.map(|missed| missed.sentinel.id);
     // The line stays in the transcript, so only the first request after it begins the resumption.
     let by_user = active.as_ref().filter(|active| active.is_by_user());
-    pin.resumed = of_the_loop && by_user.is_some_and(|active| known != Some(active.id));
-    pin.lost_sentinel = active.is_none() && (is_gone || lost.is_some() && is_model_call);
-    pin.owed = owed(view.wire(), origin.as_ref());
-    // A token count executes no command.
-    pin.command = commands::command(view, policy).filter(|_| is_model_call);
-    (pin.active, pin.previous) = (active, origin);
-    (pin.unresolved, pin.lost) = (unresolved, lost);
-    Ok((taken_over, relies_on))
+    let resumed = of_the_loop && by_user.is_some_and(|active| known != Some(active.id));
+    let pin = CutTarget {
+        resumed,
+        lost_sentinel: active.is_none() && (is_gone || lost.is_some() && is_model_call),
+        owed: owed(view.wire(), origin.as_ref()),
+        // A token count executes no command.
+        command: commands::command(view, policy).filter(|_| is_model_call),
+        active,
+        previous: origin,
+        unresolved,
+        lost,
+        ..CutTarget::default()
+    };
+    Ok(FoundTarget {
+        pin,
+        taken_over,
+        relies_on,
+    })
 }
 
 /// Results still owed to baton's tool calls in the response that the request continues.

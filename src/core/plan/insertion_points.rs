@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use uuid::{Timestamp, Uuid};
+use uuid::Uuid;
 
 use super::{AgentCall, CutTarget, KnownConversation, ListedRecords, MissingRecords, Need, Policy, Records};
 use crate::record::{HiddenPair, INSERTIONS_KEPT, Insertion};
@@ -34,17 +34,21 @@ impl InsertionPoints {
     }
 }
 
+/// Hidden pairs of a request. See the fields of [`InsertionPoints`].
+pub(super) struct FoundPairs {
+    pub(super) pairs: Vec<HiddenPair>,
+    pub(super) beside_calls: Vec<Uuid>,
+    /// Pairs next to calls that are new in the transcript.
+    pub(super) new: Vec<Arc<HiddenPair>>,
+}
+
 /// Finds the conversation's pairs, and those that another branch or conversation left in this transcript.
-///
-/// Returns the pairs next to calls that are new in it.
 pub(super) fn find_pairs(
     call: &AgentCall,
-    places: &mut InsertionPoints,
     live: &KnownConversation,
     pin: &CutTarget,
     records: &Records,
-    policy: &Policy<'_>,
-) -> Result<Vec<Arc<HiddenPair>>, MissingRecords> {
+) -> Result<FoundPairs, MissingRecords> {
     // Pairs before the cut are not sent.
     let calls = call.pairs_after(pin.active_id(), pin.turn().unwrap_or_default());
     let beside = records.pairs_after(calls)?;
@@ -58,74 +62,32 @@ pub(super) fn find_pairs(
     let mut asides = call.reading.asides();
     asides.retain(|id| !known.contains(id));
     let asides = (!asides.is_empty()).then_some(Need::Pairs(asides));
-    let of_then = keys_of_then(call, pin, policy);
-    let of_then = (!of_then.is_empty()).then_some(Need::PairsBeside(of_then));
-    records.all(asides.iter().chain(&of_then).cloned())?;
     if let Some(asides) = asides {
         all.extend(records.pairs(asides)?.iter().cloned().map(Arc::new));
-    }
-    let mut uncertain = HashSet::new();
-    if let Some(of_then) = of_then {
-        let beside = records.pairs(of_then)?.iter();
-        for pair in beside.filter(|pair| pair.conversation == live.key && known.insert(pair.id)) {
-            uncertain.insert(pair.id);
-            all.push(Arc::new(pair.clone()));
-        }
     }
     // Ids sort by time.
     all.sort_by_key(|p| p.id);
     let mut pairs: Vec<_> = all.iter().map(|p| (**p).clone()).collect();
-    let mut settled = settle_undone(call, pin, &mut pairs, policy).into_iter();
-    pairs.retain(|pair| {
-        let stands_here = settled.next().unwrap_or(true);
-        stands_here || !uncertain.contains(&pair.id)
-    });
-    places.pairs = pairs;
-    places.beside_calls = beside_calls;
-    Ok(new)
-}
-
-/// Keys that the calls had while other handoffs were active, if any was ever undone.
-fn keys_of_then(call: &AgentCall, pin: &CutTarget, policy: &Policy<'_>) -> Vec<String> {
-    let original = pin.original_with_undos();
-    original.map_or_else(Vec::new, |received| {
-        undone_pairs::other_keys(&received.text, &call.reading.view, policy.look)
+    settle_undone(call, pin, &mut pairs);
+    Ok(FoundPairs {
+        pairs,
+        beside_calls,
+        new,
     })
 }
 
-/// Makes sure that an undone handoff, and any call queued before it, does not take effect again.
+/// After an undo, makes sure that no call queued before it takes effect again.
 ///
-/// Also unbinds calls from a prefix that is gone. Returns for each pair whether it is in the transcript.
-fn settle_undone(
-    call: &AgentCall,
-    pin: &CutTarget,
-    pairs: &mut [HiddenPair],
-    policy: &Policy<'_>,
-) -> Vec<bool> {
-    let undone = pin.undone.ever().iter();
-    let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
-        return vec![true; pairs.len()];
-    };
-    let settled = match &pin.taken_out.original {
-        Some(received) => {
-            let (text, now) = (&received.text, &call.reading.view);
-            undone_pairs::settle(text, now, policy.look, &pin.undone, pairs)
-        }
-        None => vec![false; pairs.len()],
-    };
-    // A pair outside the transcript is judged only by its time. Inside, position decides, because clocks of
-    // several machines differ.
-    let unsettled = pairs.iter_mut().zip(&settled).filter(|(_, settled)| !**settled);
-    for (pair, _) in unsettled.filter(|(pair, _)| pair.created_ms <= last) {
-        // Pending calls of that time belong to the view that was undone.
-        pair.pending = None;
+/// Also unbinds calls from a prefix that is gone, and drops the pairs that the transcript does not have.
+fn settle_undone(call: &AgentCall, pin: &CutTarget, pairs: &mut Vec<HiddenPair>) {
+    if pin.undone.ever().is_empty() {
+        return;
     }
-    settled
-}
-
-fn millis(stamp: Timestamp) -> u64 {
-    let (seconds, nanos) = stamp.to_unix();
-    seconds * 1000 + u64::from(nanos) / 1_000_000
+    let received = pin.taken_out.original.as_ref();
+    let settled =
+        received.map(|received| undone_pairs::settle(&received.text, &call.reading.view, &pin.undone, pairs));
+    let mut settled = settled.unwrap_or_default().into_iter();
+    pairs.retain(|_| settled.next().unwrap_or(false));
 }
 
 /// Selects the pairs whose calls are in this transcript.
@@ -151,19 +113,26 @@ fn belonging(call: &AgentCall, live: &KnownConversation, pairs: &[HiddenPair]) -
     belonging.map(|(pair, _)| Arc::new(pair.clone())).collect()
 }
 
+/// Insertions of a request. See the fields of [`InsertionPoints`].
+pub(super) struct FoundInsertions {
+    pub(super) placed: Vec<PlacedInsertion>,
+    pub(super) omitted: Option<usize>,
+    /// Insertions of the conversation that this one was forked from.
+    pub(super) taken_over: Vec<Insertion>,
+    /// Insertions without a position here; `None` if there are none at all.
+    pub(super) lost: Option<Vec<Uuid>>,
+}
+
 /// Finds the insertions that belong to the request, and the thinking to leave out.
 ///
-/// A conversation without any costs one look at its record. Returns the insertions of the conversation that
-/// this one was forked from, and the ids of those that have no position here. The ids are `None` if there are
-/// no insertions at all.
+/// A conversation without any costs one look at its record.
 pub(super) fn find_insertions(
     call: &AgentCall,
-    places: &mut InsertionPoints,
     live: &KnownConversation,
     pin: &CutTarget,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<(Vec<Insertion>, Option<Vec<Uuid>>), MissingRecords> {
+) -> Result<FoundInsertions, MissingRecords> {
     let ListedRecords {
         insertions: listed,
         lost_insertions: lost,
@@ -178,18 +147,22 @@ pub(super) fn find_insertions(
             taken_over = records.insertions(positions)?.to_vec();
         }
     }
-    let mut all_lost = None;
+    let (mut placed, mut all_lost) = (Vec::new(), None);
     if !(listed.is_empty() && lost.is_empty() && taken_over.is_empty()) {
         let is_old = |old: &&Arc<Insertion>| taken_over.iter().all(|new| new.id != old.id);
         let old = listed.iter().filter(is_old).map(|old| &**old);
         let all: Vec<&Insertion> = old.chain(&taken_over).collect();
         let known = all[all.len().saturating_sub(INSERTIONS_KEPT)..].iter().copied();
-        let (placed, misplaced) = insertions::find(view, known);
-        places.insertions = placed;
+        let misplaced;
+        (placed, misplaced) = insertions::find(view, known);
         all_lost = Some(lost.iter().copied().chain(misplaced).collect());
     }
-    places.omitted = places.omitted.max(omitted_until(call, live, pin));
-    Ok((taken_over, all_lost))
+    Ok(FoundInsertions {
+        placed,
+        omitted: omitted_until(call, live, pin),
+        taken_over,
+        lost: all_lost,
+    })
 }
 
 /// End of the turns whose thinking a request leaves out, because an earlier request of the stretch was

@@ -6,7 +6,7 @@
 //!                                            └────────────────┘
 //! ```
 //!
-//! A stage that needs a missing record returns it without side effects and is retried. Depends on the request, the records
+//! A stage reads the plan so far, and returns the change that applies its outcome, or the records that it lacks. Depends on the request, the records
 //! and the policy, but not on stores or clocks.
 
 mod active;

@@ -53,6 +53,12 @@ enum Stage {
     Done,
 }
 
+/// The outcome of a stage, as the change that applies it. Returns the next stage.
+type StageCommit<'a> = Box<dyn FnOnce(&mut Planner) -> Stage + 'a>;
+
+/// A stage reads, and returns its outcome or the records that it lacks.
+type StageResult<'a> = Result<StageCommit<'a>, MissingRecords>;
+
 /// A plan in progress.
 pub struct Planner {
     pub call: AgentCall,
@@ -98,15 +104,16 @@ impl Planner {
     /// Returns the records to read before calling `advance` again.
     pub fn advance(&mut self, records: &Records, policy: &Policy<'_>) -> Result<(), MissingRecords> {
         loop {
-            self.stage = match self.stage {
+            let commit = match self.stage {
                 // Commands come first, because their removal moves all offsets.
                 Stage::Commands => self.take_commands_out(records, policy)?,
                 Stage::CutTarget => self.find_cut_target(records, policy)?,
-                Stage::Pairs => self.find_pairs(records, policy)?,
+                Stage::Pairs => self.find_pairs(records)?,
                 Stage::Insertions => self.find_insertions(records, policy)?,
                 Stage::Offer => self.decide(records, policy)?,
                 Stage::Done => return Ok(()),
-            }
+            };
+            self.stage = commit(self);
         }
     }
 
@@ -116,41 +123,50 @@ impl Planner {
     }
 
     /// Removes chat commands. All offsets, and possibly the last user message, change.
-    fn take_commands_out(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
-        let call = &mut self.call;
-        if let Some(taken) = commands::taken_out(&call.reading, records.conversation.as_ref(), policy)? {
-            // A side call has the same results, and would execute the commands twice.
-            if call.is_agent_loop() && !call.is_side_call() {
-                self.plan.pin.interjected = notes::interjected(&call.reading.view, policy.look);
+    fn take_commands_out(&self, records: &Records, policy: &Policy<'_>) -> StageResult<'static> {
+        let call = &self.call;
+        let taken = commands::taken_out(&call.reading, records.conversation.as_ref(), policy)?;
+        // A side call has the same results, and would execute the commands twice.
+        let executes = taken.is_some() && call.is_agent_loop() && !call.is_side_call();
+        let interjected = match executes {
+            true => notes::interjected(&call.reading.view, policy.look),
+            false => Vec::new(),
+        };
+        Ok(Box::new(move |planner| {
+            if let Some(taken) = taken {
+                let Self { call, plan, .. } = planner;
+                plan.pin.interjected = interjected;
+                let before = call.replace(taken.reading);
+                // The offsets of all sentinels have moved.
+                call.candidates = call.reading.candidates();
+                plan.pin.undone = taken.undone;
+                plan.pin.taken_out.removed = Some(taken.removed);
+                plan.pin.taken_out.original = Some((&before.view).into());
             }
-            let before = call.replace(taken.reading);
-            // The offsets of all sentinels have moved.
-            call.candidates = call.reading.candidates();
-            self.plan.pin.undone = taken.undone;
-            self.plan.pin.taken_out.removed = Some(taken.removed);
-            self.plan.pin.taken_out.original = Some((&before.view).into());
-        }
-        Ok(Stage::CutTarget)
+            Stage::CutTarget
+        }))
     }
 
     /// Finds the cut target of the request.
-    fn find_cut_target(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
-        let Self { call, plan, .. } = self;
-        let (taken_over, relies_on) = cut_target::find(call, &mut plan.pin, records, policy)?;
-        let taken_over = taken_over.into_iter().map(PlanWrite::TakeOverCutPoint);
-        plan.effects.extend(taken_over);
-        plan.effects.extend(relies_on.map(PlanWrite::KeepCutPoint));
-        self.cut_at_draft();
-        let Self { call, plan, .. } = self;
-        let recalls = plan.pin.active.as_ref().is_some_and(|active| active.recall);
-        // The configuration offers no search tool now, but requests with this cut still have it. So calls of that name
-        // count as baton's.
-        if !policy.recall && recalls && call.may_recall() {
-            self.may_recall = true;
-            call.reading.view.facts.ours = policy.tools.recall.names();
-            call.edition += 1;
-        }
-        Ok(Stage::Pairs)
+    fn find_cut_target<'a>(&self, records: &Records, policy: &'a Policy<'_>) -> StageResult<'a> {
+        let found = cut_target::find(&self.call, &self.plan.pin, records, policy)?;
+        Ok(Box::new(move |planner| {
+            let effects = &mut planner.plan.effects;
+            effects.extend(found.taken_over.into_iter().map(PlanWrite::TakeOverCutPoint));
+            effects.extend(found.relies_on.map(PlanWrite::KeepCutPoint));
+            planner.plan.pin.set(found.pin);
+            planner.cut_at_draft();
+            let Self { call, plan, .. } = planner;
+            let recalls = plan.pin.active.as_ref().is_some_and(|active| active.recall);
+            // The configuration offers no search tool now, but requests with this cut still have it. So calls of that
+            // name count as baton's.
+            if !policy.recall && recalls && call.may_recall() {
+                planner.may_recall = true;
+                call.reading.view.facts.ours = policy.tools.recall.names();
+                call.edition += 1;
+            }
+            Stage::Pairs
+        }))
     }
 
     /// Moves the cut of a reviewed draft to the position where the draft was made.
@@ -178,17 +194,20 @@ impl Planner {
     }
 
     /// Finds the insertion points of hidden pairs.
-    fn find_pairs(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
+    fn find_pairs(&self, records: &Records) -> StageResult<'static> {
         let Some(live) = &records.conversation else {
-            return Ok(Stage::Offer);
+            return Ok(Box::new(|_| Stage::Offer));
         };
-        let Plan { pin, places, .. } = &mut self.plan;
-        let new = insertion_points::find_pairs(&self.call, places, live, pin, records, policy)?;
-        self.plan.effects.push(PlanWrite::KnowPairs(new));
-        if !self.has_recall() && !self.plan.places.pairs.is_empty() {
-            self.leave_out_searches();
-        }
-        Ok(Stage::Insertions)
+        let found = insertion_points::find_pairs(&self.call, live, &self.plan.pin, records)?;
+        Ok(Box::new(move |planner| {
+            planner.plan.places.pairs = found.pairs;
+            planner.plan.places.beside_calls = found.beside_calls;
+            planner.plan.effects.push(PlanWrite::KnowPairs(found.new));
+            if !planner.has_recall() && !planner.plan.places.pairs.is_empty() {
+                planner.leave_out_searches();
+            }
+            Stage::Insertions
+        }))
     }
 
     /// Removes earlier search calls after an undo.
@@ -211,36 +230,38 @@ impl Planner {
     }
 
     /// Finds the insertion points of notices, and the thinking to leave out.
-    fn find_insertions(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
+    fn find_insertions(&self, records: &Records, policy: &Policy<'_>) -> StageResult<'static> {
         let Some(live) = &records.conversation else {
-            return Ok(Stage::Offer);
+            return Ok(Box::new(|_| Stage::Offer));
         };
-        let Plan {
-            pin, places, effects, ..
-        } = &mut self.plan;
-        let (taken_over, lost) =
-            insertion_points::find_insertions(&self.call, places, live, pin, records, policy)?;
-        if live.may_be_copy && policy.may_have_insertions {
-            effects.push(PlanWrite::TakeOverInsertions(taken_over));
-        }
-        // Side calls share a session's id but not its transcript. A transcript that upstream stores has its
-        // insertions.
-        let lost = lost.filter(|_| self.call.is_agent_loop());
-        effects.extend(lost.map(PlanWrite::LoseInsertions));
-        Ok(Stage::Offer)
+        let found = insertion_points::find_insertions(&self.call, live, &self.plan.pin, records, policy)?;
+        let takes_over = live.may_be_copy && policy.may_have_insertions;
+        Ok(Box::new(move |planner| {
+            let Plan { places, effects, .. } = &mut planner.plan;
+            places.insertions = found.placed;
+            places.omitted = places.omitted.max(found.omitted);
+            effects.extend(takes_over.then_some(PlanWrite::TakeOverInsertions(found.taken_over)));
+            // Side calls share a session's id but not its transcript. A transcript that upstream stores has its
+            // insertions.
+            let lost = found.lost.filter(|_| planner.call.is_agent_loop());
+            effects.extend(lost.map(PlanWrite::LoseInsertions));
+            Stage::Offer
+        }))
     }
 
     /// Decides whether the request gets the tool.
-    fn decide(&mut self, records: &Records, policy: &Policy<'_>) -> Result<Stage, MissingRecords> {
+    fn decide(&self, records: &Records, policy: &Policy<'_>) -> StageResult<'static> {
         let Self { call, plan, .. } = self;
         let decision = offer::decide(call, &plan.pin, &plan.places, records, policy)?;
-        plan.offer = offer::offer(call, &plan.pin, policy, self.may_recall);
-        plan.offer.set(decision.untooled);
-        plan.effects
-            .extend(decision.is_kept.then_some(PlanWrite::DecideTool(decision)));
-        if records.conversation.is_some() && call.is_agent_loop() {
-            plan.effects.push(PlanWrite::Follow(plan.pin.active_id()));
-        }
-        Ok(Stage::Done)
+        let mut offer = offer::offer(call, &plan.pin, policy, self.may_recall);
+        offer.set(decision.untooled);
+        let follows = records.conversation.is_some() && call.is_agent_loop();
+        Ok(Box::new(move |planner| {
+            let Plan { pin, effects, .. } = &mut planner.plan;
+            effects.extend(decision.is_kept.then_some(PlanWrite::DecideTool(decision)));
+            effects.extend(follows.then(|| PlanWrite::Follow(pin.active_id())));
+            planner.plan.offer = offer;
+            Stage::Done
+        }))
     }
 }

@@ -19,12 +19,12 @@ pub use self::dropped::unseen;
 pub use self::interjected::{InterjectedCommand, interjected};
 use self::removed_texts::RemovedTexts;
 pub use self::undone::UndoneHandoffs;
+use super::RequestReading;
 use super::chat_markers::ChatMarker;
-use super::elements::{self, Elements};
+use super::elements;
 use super::reading::TextFinder;
 pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};
-use super::{ChangeReason, RequestReading};
 use crate::agents::wordings;
 use crate::commands;
 use crate::marker::MarkerKind;
@@ -44,17 +44,6 @@ pub struct CleanedTranscript {
     pub undone: UndoneHandoffs,
 }
 
-/// Handoffs whose sentinels are removed together with the notes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SentinelState {
-    /// Handoffs undone by the last note.
-    Now,
-    /// Handoffs that were undone at any time.
-    EverUndone,
-    /// No handoffs, as before any undo.
-    NeverUndone,
-}
-
 /// Removes commands, replies and undone sentinels; `None` if there are none, or nothing else.
 ///
 /// `points` are cut points of handoffs whose sentinels the transcript may lack.
@@ -65,7 +54,7 @@ pub fn take_out(
 ) -> Option<CleanedTranscript> {
     let mut inside_results = interjected::removals(&reading.view, look);
     inside_results.extend(reports::removals(reading));
-    let (mut left, undone) = match removed(SentinelState::Now, reading, look, points) {
+    let (mut left, undone) = match removed(reading, look, points) {
         Some((mut changes, undone)) => {
             changes.extend(inside_results);
             (elements::changed(reading, changes)?, undone)
@@ -89,18 +78,8 @@ pub fn take_out(
     })
 }
 
-/// Returns the transcript without notes, with its handoffs in this state; `None` if it has no notes, or
-/// nothing else.
-pub(super) fn turns_in(state: SentinelState, reading: &RequestReading, look: NoteSearch<'_>) -> Option<View> {
-    let (changes, _) = removed(state, reading, look, &[])?;
-    let mut elements = Elements::new(reading);
-    elements.settle(ChangeReason::Note, changes);
-    Some(elements.view).filter(|view| view.last_spoken().is_some())
-}
-
-/// Changes that remove the traces for handoffs in this state.
+/// Changes that remove the traces.
 fn removed(
-    state: SentinelState,
     reading: &RequestReading,
     look: NoteSearch<'_>,
     points: &[&CutPoint],
@@ -123,12 +102,7 @@ fn removed(
     }
     let dropped = dropped::places(reading, &gone, points);
     let undone = UndoneHandoffs::find(view, &marks, &dropped);
-    let is_gone = |id: Uuid| match state {
-        SentinelState::Now => undone.is_undone(id),
-        SentinelState::EverUndone => undone.ever.contains(&id),
-        SentinelState::NeverUndone => false,
-    };
-    for open in marks.opens.iter().filter(|open| is_gone(open.id)) {
+    for open in marks.opens.iter().filter(|open| undone.is_undone(open.id)) {
         match open.span {
             Some(span) => gone.text(open.turn, open.part, span),
             None => {

@@ -1,15 +1,14 @@
 //! Effects of an undo on hidden pairs, which reappear in the model's view or change their prefix.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use super::undone::UndoneHandoffs;
-use super::{NoteSearch, SentinelState, turns_in};
-use crate::record::{HiddenPair, InsertionPoint, sibling_key};
+use crate::record::{HiddenPair, InsertionPoint};
 use crate::rewrite::RequestReading;
-use crate::wire::view::{Role, View};
-use crate::wire::{CallMemo, Operation};
+use crate::wire::Operation;
+use crate::wire::view::View;
 
 /// Adjusts the pairs of a transcript with undone handoffs.
 ///
@@ -17,19 +16,12 @@ use crate::wire::{CallMemo, Operation};
 /// effect again. A call with a changed prefix loses its binding, like the model's own calls.
 ///
 /// `received` is the transcript as the agent sent it. `now` is that transcript without notes and undone
-/// sentinels, and identifies calls without ids. `look` finds the notes. Returns for each pair whether it is
+/// sentinels, and identifies calls without ids. Returns for each pair whether it is
 /// in the transcript.
-pub fn settle(
-    received: &Bytes,
-    now: &View,
-    look: NoteSearch<'_>,
-    undone: &UndoneHandoffs,
-    pairs: &mut [HiddenPair],
-) -> Vec<bool> {
+pub fn settle(received: &Bytes, now: &View, undone: &UndoneHandoffs, pairs: &mut [HiddenPair]) -> Vec<bool> {
     let Ok(reading) = RequestReading::new(now.wire(), received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
-    relocate(&reading, now, look, pairs);
     let places = offsets(&reading, now, pairs);
     for (pair, at) in pairs.iter_mut().zip(&places) {
         let Some(at) = *at else { continue };
@@ -43,62 +35,6 @@ pub fn settle(
         }
     }
     places.iter().map(Option::is_some).collect()
-}
-
-/// Keys that the transcript's calls had while other handoffs counted, if they differ from the present keys.
-///
-/// Pairs that were made then are looked up by them. For `received` and `look` see [`settle`].
-pub fn other_keys(received: &Bytes, now: &View, look: NoteSearch<'_>) -> Vec<String> {
-    let Ok(reading) = RequestReading::new(now.wire(), received, Operation::Generate) else {
-        return Vec::new();
-    };
-    let keys = |view: &View| {
-        let mut memo = CallMemo::default();
-        let models = (0..view.turns.len()).filter(|&turn| view.turns[turn].role == Role::Assistant);
-        let names = models.flat_map(|turn| view.call_names(turn, &mut memo));
-        names
-            .map(|name| sibling_key(&name).to_owned())
-            .collect::<BTreeSet<_>>()
-    };
-    let present = keys(now);
-    let mut others = BTreeSet::new();
-    for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
-        others.extend(turns_in(state, &reading, look).iter().flat_map(keys));
-    }
-    others.difference(&present).cloned().collect()
-}
-
-/// Finds calls that were made while a handoff was undone and now follow it again.
-///
-/// A call without an id is identified by the messages before it, and a sentinel may be a separate message. So
-/// the call is looked up in the transcript of that time.
-fn relocate(reading: &RequestReading, now: &View, look: NoteSearch<'_>, pairs: &mut [HiddenPair]) {
-    for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
-        let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
-        let found = now.find_calls(&siblings, 0);
-        let lost: Vec<usize> = (0..pairs.len())
-            .filter(|&n| found[n].is_none() && !siblings[n].is_empty())
-            .collect();
-        // Most transcripts are done here, and need no second reading.
-        if lost.is_empty() {
-            return;
-        }
-        let Some(then) = turns_in(state, reading, look) else {
-            continue;
-        };
-        let wanted: Vec<&str> = lost.iter().map(|&n| siblings[n]).collect();
-        let Some(distances) = then.settled(&wanted, 0) else {
-            return;
-        };
-        // Removed parts contain no calls, so a call is equally far from the end in both transcripts.
-        let names: Vec<&str> = distances.iter().map(String::as_str).collect();
-        let here = now.find_calls(&names, 0);
-        for ((n, distance), here) in lost.into_iter().zip(&distances).zip(here) {
-            if let (Some(_), InsertionPoint::Beside { sibling, .. }) = (here, &mut pairs[n].place) {
-                sibling.clone_from(distance);
-            }
-        }
-    }
 }
 
 /// Position of each pair.
@@ -139,6 +75,8 @@ mod tests {
     use crate::record::{HiddenResult, WireId};
     use crate::rewrite::notes;
     use crate::wire::wire;
+
+    use crate::rewrite::notes::NoteSearch;
 
     const LOOK: NoteSearch<'static> = NoteSearch {
         prefix: "::",
@@ -194,7 +132,7 @@ mod tests {
             beside("toolu_2", 0),
             beside("gone", 0),
         ];
-        let found = settle(&body, now, LOOK, undone, &mut pairs);
+        let found = settle(&body, now, undone, &mut pairs);
         assert_eq!(found, [true, true, false]);
         let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
         assert_eq!(waits, [false, true, true]);
@@ -244,7 +182,7 @@ mod tests {
             ..beside(name, if n < 2 { u64::MAX } else { 0 })
         };
         let mut pairs: Vec<HiddenPair> = names.iter().enumerate().map(of).collect();
-        let found = settle(&body, &cleaned.reading.view, LOOK, &cleaned.undone, &mut pairs);
+        let found = settle(&body, &cleaned.reading.view, &cleaned.undone, &mut pairs);
         assert_eq!(found, [true; 5]);
         let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
         assert_eq!(waits, [false, false, true, true, true]);
