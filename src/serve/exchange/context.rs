@@ -103,8 +103,7 @@ pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, 
     // Stored before it is sent, so that later requests insert the same notice at the same point.
     app.sessions.insert(live, insertion.clone(), now).await?;
     let (placed, _) = insertions::find(offered.view(), [&insertion]);
-    let offered = Arc::make_mut(&mut exchange.offered);
-    offered.places.insertions.extend(placed);
+    exchange.offered_mut().insert(placed);
     Ok(true)
 }
 

@@ -17,7 +17,7 @@ use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::plan::{self, CallFacts, CutTarget, InsertionPoints, Plan, PlannedRequest, ToolOffer};
 use baton_core::record::HandoffId;
-use baton_core::rewrite::RequestReading;
+use baton_core::rewrite::{PlacedInsertion, RequestReading};
 use baton_core::wire::{View, Wire};
 
 /// The agent's request with everything that is settled before it is sent.
@@ -98,6 +98,28 @@ impl PlannedExchange {
         let reading = self.body.text().and_then(|text| self.reading.again(text));
         self.reading = reading.ok_or_else(|| io::Error::other("it is not what was spilled"))?;
         Ok(())
+    }
+
+    /// Adds notices that were stored after planning.
+    pub(super) fn insert(&mut self, placed: Vec<PlacedInsertion>) {
+        self.places.insertions.extend(placed);
+    }
+
+    /// Leaves out thinking up to a turn, and offers the tool if `tooled` is set.
+    pub(super) fn leave_out_thinking(&mut self, until: Option<usize>, tooled: bool) {
+        self.places.omitted = until;
+        self.offer.tooled |= tooled;
+    }
+
+    /// Replaces the request by one without the command that ends it.
+    pub(super) fn remove_command(&mut self, left: RequestReading) {
+        // Agents repeat the request with the command, so its hash stays that of the original.
+        self.original_hash = Some(self.hash());
+        let removed = self.len().saturating_sub(left.view.body.len());
+        self.pin.taken_out.add(removed);
+        self.pin.command = None;
+        self.body = RequestBody::Plain(left.view.body.clone());
+        self.reading = left;
     }
 
     pub(super) fn wire(&self) -> &'static Wire {

@@ -75,8 +75,7 @@ impl Exchange {
 
     /// Spills the request while its response streams. Only a later leg needs it, and most responses have none.
     pub(super) fn spill(&mut self) {
-        let offered = Arc::make_mut(&mut self.offered);
-        offered.spill(&self.app.spill);
+        Arc::make_mut(&mut self.offered).spill(&self.app.spill);
         // Packed, because the headers are idle until a later leg.
         self.spilled_headers = Some(PackedHeaders::new(&std::mem::take(&mut self.ctx.headers)));
     }
@@ -90,7 +89,11 @@ impl Exchange {
             return Ok(());
         };
         self.ctx.headers = headers.map();
-        let offered = Arc::make_mut(&mut self.offered);
-        offered.reclaim().await
+        self.offered_mut().reclaim().await
+    }
+
+    /// The planned request, to change it by one of its methods. Other clones of this exchange keep theirs.
+    pub(super) fn offered_mut(&mut self) -> &mut PlannedExchange {
+        Arc::make_mut(&mut self.offered)
     }
 }

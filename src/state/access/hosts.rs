@@ -1,4 +1,4 @@
-//! Checks the `Host` of a request.
+//! Host names of requests and URLs, and the site of the page that made a request.
 //!
 //! A web page can make a browser send requests to a listener on this machine under the page's own host name
 //! (DNS rebinding). Accepting only host names that nobody else can own prevents that.

@@ -1,6 +1,6 @@
 //! Last stage of an exchange: shows the agent a response, streamed or in one piece.
 //!
-//! Both forms drive the same response machine. This stage also handles the consequences of the agent reading
+//! Both forms drive the same response machine. This module also handles the consequences of the agent reading
 //! the end.
 
 mod effects;

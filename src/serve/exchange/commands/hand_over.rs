@@ -6,7 +6,6 @@ use http::Response;
 
 use crate::exchange::local_answer::unanswered;
 use crate::exchange::{drafts, slow_answer, value::Exchange};
-use crate::proxy::body::RequestBody;
 use crate::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::StoreError;
@@ -127,17 +126,8 @@ fn reported(exchange: &Exchange, before: &Exchange, handoff: &Handoff) -> Comman
 /// Returns the exchange without the command that ends it.
 pub(super) fn without_command(exchange: &Exchange) -> Option<Exchange> {
     let look = exchange.app.config.note_search();
-    let offered = &exchange.offered;
-    let left = notes::without_last(&offered.reading, look)?;
-    let removed = offered.len().saturating_sub(left.view.body.len());
-    // Agents repeat the request with the command, so its hash stays that of the original.
-    let hash = offered.hash();
+    let left = notes::without_last(&exchange.offered.reading, look)?;
     let mut before = exchange.clone();
-    let offered = Arc::make_mut(&mut before.offered);
-    offered.body = RequestBody::Plain(left.view.body.clone());
-    offered.reading = left;
-    offered.pin.taken_out.add(removed);
-    offered.pin.command = None;
-    offered.original_hash = Some(hash);
+    before.offered_mut().remove_command(left);
     Some(before)
 }

@@ -2,8 +2,6 @@
 //!
 //! The conversation's record follows the attempt that worked.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
@@ -113,9 +111,8 @@ pub(in crate::exchange) fn prepare(exchange: &mut Exchange, retry: &Retry) {
                 exchange = id,
                 "upstream refused the thinking of a request; retrying without it"
             );
-            let offered = Arc::make_mut(&mut exchange.offered);
-            offered.places.omitted = omitted;
-            offered.offer.tooled |= retry.tooled == Some(true);
+            let tooled = retry.tooled == Some(true);
+            exchange.offered_mut().leave_out_thinking(omitted, tooled);
         }
     }
 }

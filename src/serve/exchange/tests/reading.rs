@@ -1,4 +1,4 @@
-//! First stage: parsing a request, and finding its conversation.
+//! Parsing a request, and finding its conversation.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
