@@ -1,4 +1,4 @@
-//! Causes of lost caches, named as by accountants of prompt caches.
+//! Causes of lost caches, and the extra cost of each.
 
 use serde::Serialize;
 

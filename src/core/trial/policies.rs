@@ -124,10 +124,10 @@ pub static POLICIES: [Policy; 11] = [
     automatic("auto_0.75", "handoff.auto_at = 0.75", 0.75),
 ];
 
-/// Name of the policy that cuts at the moments of a shadow.
+/// Name of the policy that cuts at the moments when shadow mode would have handed over.
 pub const JOURNAL_SHADOW: &str = "shadow";
 
-/// The policies for the journal's conversations: those that only need sizes and times, and the moments of a shadow.
+/// The policies for the journal's conversations: those that only need sizes and times, and [`JOURNAL_SHADOW`].
 pub static JOURNAL_POLICIES: [Policy; 4] = [
     NONE,
     Policy {

@@ -71,9 +71,11 @@ pub struct ModelUse {
 /// Result of a policy in one session.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArmResult {
+    /// Name of the policy in JSON and CSV.
     pub arm: &'static str,
+    /// Name of the policy on the screen.
     pub title: &'static str,
-    /// Dollars.
+    /// Dollars that the session costs under the policy.
     #[serde(serialize_with = "dollars")]
     pub cost: f64,
     /// Dollars less than recorded. Negative if the policy costs more.

@@ -28,12 +28,13 @@ const SELECTION_TOKENS: u64 = 8_000;
 /// Tokens of the message that requests a draft.
 const DRAFT_REQUEST_TOKENS: u64 = 300;
 
-/// When old results are masked: minimum history, newest results kept, minimum saving, and size of a placeholder.
-///
-/// Values of the providers' own context editing, in tokens. The saving must make up for the lost cache.
+/// Minimum history for masking old results. This and the next values are those of the providers' own context editing.
 const MASK_FROM_TOKENS: u64 = 100_000;
+/// Number of newest results that are not masked.
 const MASK_KEEPS: usize = 10;
+/// Minimum saving of a masking, because the saving must make up for the lost cache.
 const MIN_MASKED_TOKENS: u64 = 20_000;
+/// Size of the placeholder for a masked result.
 const MASK_TOKENS: u64 = 20;
 
 /// The bill of a session under a policy.
@@ -76,8 +77,9 @@ pub(super) struct Replay<'a> {
     reading: u64,
     /// Tokens of the tool in each request.
     tool: u64,
-    /// Tokens of the last request's history, in the replay and in the record.
+    /// Tokens of the last request's history in the replay.
     history: u64,
+    /// Tokens of the last request's history in the record.
     recorded: u64,
     /// Tokens of the history that are cached.
     cached: u64,

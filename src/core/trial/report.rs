@@ -70,9 +70,10 @@ pub struct LengthSum {
     pub sessions: usize,
     #[serde(serialize_with = "dollars")]
     pub paid: f64,
-    /// Savings of the sessions that it makes cheaper, and losses of the others.
+    /// Dollars saved in the sessions that the policy makes cheaper.
     #[serde(serialize_with = "dollars")]
     pub won: f64,
+    /// Dollars lost in the sessions that the policy makes more expensive.
     #[serde(serialize_with = "dollars")]
     pub lost: f64,
 }
@@ -92,9 +93,13 @@ pub struct ArmSum {
     pub error: f64,
     /// Input tokens that were not sent.
     pub unsent: i64,
+    /// Number of sessions that the policy makes cheaper.
     pub cheaper: usize,
+    /// Number of sessions that the policy makes more expensive.
     pub dearer: usize,
+    /// Number of sessions whose cost hardly changes.
     pub unchanged: usize,
+    /// Dollars lost in the sessions that the policy makes more expensive.
     #[serde(serialize_with = "dollars")]
     pub lost: f64,
     pub cuts: usize,

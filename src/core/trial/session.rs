@@ -42,8 +42,9 @@ pub struct RecordedSession {
 pub struct RecordedCall {
     /// Hash of the id, which is the same in every record; 0 without an id.
     pub id: u64,
-    /// Number of the record, and of the entry in it, from 0.
+    /// Number of the record, from 0.
     pub source: u32,
+    /// Number of the entry in the record, from 0.
     pub entry: u32,
     /// When the call was sent, in milliseconds since the Unix epoch.
     pub at_ms: u64,
@@ -59,16 +60,19 @@ pub struct RecordedCall {
     pub finished: bool,
     /// Whether the user accepted a plan since the previous call.
     pub plan: bool,
-    /// Whether the previous call finished a step of a to-do list; and the list's numbers of finished and open items.
+    /// Whether the previous call finished a step of a to-do list.
     pub step_done: bool,
+    /// Numbers of finished and of open items, if the previous call wrote a whole to-do list.
     pub steps: Option<(u32, u32)>,
-    /// Whether the agent compacted since the previous call, and the request of that, if recorded.
+    /// Whether the agent compacted since the previous call.
     pub compacted: bool,
+    /// The request of that compaction, if recorded.
     pub compaction: Option<Box<Self>>,
-    /// Whether a shadow would have handed over here.
+    /// Whether shadow mode would have handed over here.
     pub handoff: bool,
-    /// Bytes of messages, and of results, since the call before.
+    /// Bytes of messages since the previous call.
     pub said: u64,
+    /// Bytes of results since the previous call.
     pub results: u64,
     /// Files that were read or changed since the previous call: hash of the path, and tokens read, or 0 for a change.
     pub files: Vec<(u64, u32)>,
@@ -80,7 +84,7 @@ pub struct SubscriptionUse {
     pub plan: String,
     /// Total percentage of the limit of the shortest window; `None` if the record has no limits.
     pub percent: Option<f64>,
-    /// The last figure.
+    /// The last recorded percentage of the limit.
     #[serde(skip)]
     pub last: Option<f64>,
 }

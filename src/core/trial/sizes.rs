@@ -14,8 +14,9 @@ pub(super) const TOKEN_BYTES: u64 = 4;
 /// Assumed tokens of the system prompt and tools, if the record does not begin with the session.
 const PREFIX_TOKENS: u64 = 21_000;
 
-/// Share of the previous size below which a shrunken history counts as compacted, and the minimum previous size.
+/// Share of the previous size below which a shrunken history counts as compacted.
 const SHRUNK: f64 = 0.5;
+/// Minimum previous size for that, in tokens.
 const MIN_SHRUNK_TOKENS: u64 = 20_000;
 
 /// Assumed tokens that a call adds, if no call has shown it.
@@ -35,9 +36,11 @@ pub(super) struct ReplaySession {
     ends_finished: bool,
     /// Number of leading calls that another session has paid for.
     pub(super) copied: usize,
-    /// Names of the models, their windows, and all rates of the calls.
+    /// Names of the models.
     pub(super) names: Vec<String>,
+    /// Context windows of the models, if known.
     pub(super) windows: Vec<Option<u64>>,
+    /// The different rates of the calls.
     pub(super) rates: Vec<Rates>,
 }
 
@@ -51,16 +54,18 @@ pub(super) struct ReplayCall {
     pub(super) model: u16,
     /// Index of the call's rates.
     pub(super) rates: u16,
-    /// Tokens added to the history, and the tokens of results among them.
+    /// Tokens added to the history.
     pub(super) new: u64,
+    /// Tokens of results among them.
     pub(super) results: u64,
     /// Tokens that the agent removed from the history before the call.
     pub(super) dropped: u64,
     pub(super) compaction: Option<ReplayCompaction>,
     /// Whether the pause before the call outlived the cache, by the provider's rule.
     pub(super) is_cold: bool,
-    /// Whether stored tokens have a price, and have the long lifetime, if the call itself stores none.
+    /// Whether the provider bills the tokens that it stores in the cache.
     stores: bool,
+    /// Whether stored tokens have the long lifetime. Used if the call itself stores none.
     is_long: bool,
     /// Whether the user spoke after a finished to-do list.
     finished: bool,
