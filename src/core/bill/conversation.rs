@@ -78,7 +78,7 @@ pub struct WithoutBaton {
 #[derive(Debug, Clone, Default)]
 pub struct ConversationBill {
     ratio: TokenRatio,
-    /// Total counts so far, for the way that the input was billed.
+    /// Total counts so far. Their proportions show how the provider caches and bills input.
     caching: TokenCounts,
     history: Option<History>,
     /// The handoff of the last exchange.
@@ -90,8 +90,9 @@ pub struct ConversationBill {
 struct TokenRatio {
     bytes: u64,
     tokens: u64,
-    /// Sums of the deviations of estimates from later counts, and of these counts.
+    /// Sum of the deviations of estimates from the provider's later counts.
     deviation: f64,
+    /// Sum of these later counts.
     compared: f64,
 }
 
@@ -100,8 +101,9 @@ struct TokenRatio {
 struct History {
     at_ms: u64,
     model: String,
-    /// Size of the last request in bytes and in tokens.
+    /// Size of the last request in bytes.
     bytes: u64,
+    /// Size of the last request in tokens.
     tokens: u64,
     /// Tokens of the agent's history that modelled compactions have replaced so far.
     replaced: u64,

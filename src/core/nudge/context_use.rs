@@ -111,7 +111,7 @@ named! {
     }
 }
 
-/// Action that a request's shadow would have taken.
+/// Action that shadow mode would have taken on a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShadowMoment {
     /// Name of the [`NudgeOutcome`].

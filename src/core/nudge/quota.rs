@@ -79,7 +79,7 @@ pub fn near_limit<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) -> 
     let near = shares
         .chain(remainders)
         .filter(|limit| limit.used >= NEAR && limit.resets_ms >= now_ms.saturating_add(SHORTEST_MS));
-    // The longest wait: a handoff that survives it survives the shorter ones.
+    // The longest wait counts, because a handoff that bridges it bridges the shorter ones as well.
     near.max_by_key(|limit| limit.resets_ms)
 }
 
