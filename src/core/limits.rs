@@ -1,4 +1,4 @@
-//! Limits of the core without a configuration key, each with its reason.
+//! Limits of the core without a configuration key.
 
 /// Maximum size of a carry-over prompt, in bytes.
 pub const PROMPT: usize = 1 << 20;
