@@ -52,6 +52,11 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
         }
     }
     let given = |member: &str| body.get(member).is_some_and(|value| !value.is_null());
+    // Claude Code's automatic mode sends the member with a beta, whose name is not documented.
+    let is_odd = !body["safeguards"].is_object() || !request.headers.contains_key("anthropic-beta");
+    if given("safeguards") && is_odd {
+        findings.add(Rule::Required, "safeguards: Extra inputs are not permitted");
+    }
     if given("compaction") && given("context_management") {
         let message = "compaction: cannot be combined with `context_management`";
         findings.add(Rule::Conflict, message);

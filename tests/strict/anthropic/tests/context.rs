@@ -13,6 +13,31 @@ fn with_betas(body: Value, betas: &'static str) -> Received {
     received
 }
 
+/// A safety check, a system message after results, and a tool that the model has loaded.
+#[test]
+fn what_claude_code_sends_today_is_accepted_and_checked() {
+    let mut body = request(json!([
+        {"role": "user", "content": "Fix it."},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "TaskCreate", "input": {"subject": "Mend it"}}]},
+        {"role": "user", "content": [result("toolu_1")]},
+        {"role": "system", "content": [{"type": "text", "text": "The date has changed."}]},
+    ]));
+    body["tools"] = json!([{"name": "TaskCreate", "input_schema": {"type": "object"}}]);
+    body["safeguards"] = json!({"mode": "auto"});
+    let beta = "claude-code-20250219";
+    assert_eq!(with_betas(body.clone(), beta).broken_rules(), []);
+    assert_eq!(rules(body.clone()), [Rule::Required], "without any beta");
+    let mut odd = body.clone();
+    odd["safeguards"] = json!("auto");
+    assert_eq!(with_betas(odd, beta).broken_rules(), [Rule::Required]);
+    body["messages"].as_array_mut().unwrap().swap(2, 3);
+    let between = with_betas(body.clone(), beta).broken_rules();
+    assert!(between.contains(&Rule::Unanswered), "{between:?}");
+    body["tools"] = json!([]);
+    let unlisted = with_betas(body, beta).broken_rules();
+    assert!(unlisted.contains(&Rule::UnknownTool), "{unlisted:?}");
+}
+
 #[test]
 fn what_manages_a_context_needs_its_beta() {
     let hello = || request(json!([{"role": "user", "content": "Hello."}]));
