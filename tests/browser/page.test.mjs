@@ -304,7 +304,7 @@ test("an exchange that hands off has both legs, the response and the sentinel as
   const tabs = page.getByRole("tab");
   assert.deepEqual(await tabs.allInnerTexts(), ["Request", "Response", "Headers", "Usage and times"]);
   assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Request");
-  assert.match(await text(".sentence"), /^The model handed off: baton stored the handoff/);
+  assert.match(await text(".sentence"), /^A handoff took effect: baton stored it/);
   assert.equal(await text(".legs summary"), "request 2 of 2");
   await page.locator(".legs summary").click();
   await page.getByRole("button", { name: "Request 1" }).click();

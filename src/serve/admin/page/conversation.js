@@ -255,7 +255,7 @@ export function tags(row, number = new Map()) {
   // With the provider's error message, the status is enough.
   if (failed(row)) tag([row.status || null, row.answer?.error && row.status >= 400 ? null : outcome(row)].filter(Boolean).join(" "), "bad", outcome(row));
   const cut = number?.get(row.pinned);
-  if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");
+  if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "A handoff took effect in this exchange");
   if (row.missing_items) tag(`${row.missing_items} missing`, "", "Items that the carry-over prompt omitted: the user's rules, open to-dos and evidence");
   if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent from its active handoff onwards");
   if (row.lost_sentinel) tag("sentinel lost", "warn", "The conversation has a handoff, but this transcript no longer contains its sentinel, so it was sent whole");
@@ -268,7 +268,7 @@ export function tags(row, number = new Map()) {
     const [text, kind, title] = NUDGES[nudge] ?? [line(nudge), "", null];
     tag(text, kind, title);
   }
-  if (row.brake) tag(`brake: ${row.brake.replaceAll("_", " ")}`, row.brake.startsWith("stopped") ? "warn" : "", "The brake acted on this request: a budget, or an agent that repeats itself");
+  if (row.brake) tag(`brake: ${row.brake.replaceAll("_", " ")}`, row.brake.startsWith("stopped") ? "warn" : "", "The brake acted on this request because of a budget, a repetition or a command");
   if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider rejected the request's thinking, so baton sent the request again without it");
   if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from the model's input");
   if (row.served?.some((leg) => leg?.cache_miss)) tag("cache miss", "", "The provider's cache did not serve the request. Open the exchange for the reason");

@@ -180,7 +180,7 @@ function sentence(said, row, prefix) {
   const whys = new Set((row.changes ?? []).map((change) => change.why));
   const gone = (said.received?.messages ?? []).filter((it) => it.state === "cut").length;
   const retried = row.retries ? `, after ${plural(row.retries, "retry", "retries")}` : "";
-  if (row.fired?.length) return `The model handed off: baton stored the handoff, cut the history, and let the model continue from the carry-over prompt within the same response${retried}.`;
+  if (row.fired?.length) return `A handoff took effect: baton stored it, and from there on the model sees the carry-over prompt instead of the history${retried}.`;
   if (row.undo === "undone") return `A handoff was undone, so the model saw the history before it again${retried}.`;
   if (row.pinned) return `The history was cut at its handoff: the carry-over prompt replaced ${plural(gone, "message")}${retried}.`;
   if (row.lost_sentinel) return `The conversation has a handoff, but this transcript has lost its sentinel, so it was sent whole${retried}.`;
