@@ -20,6 +20,7 @@ pub struct RawMarker {
     pub kind: MarkerKind,
 }
 
+/// Kind of a marker, with the id or the span that it contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MarkerKind {
     /// Opening line of a sentinel.

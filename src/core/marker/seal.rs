@@ -27,6 +27,7 @@ pub(super) fn is_seal(text: &[u8]) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
+/// Secret key that creates and verifies seals.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealKey(Vec<u8>);
 

@@ -17,6 +17,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::View;
 
+/// A transcript that an agent has written into one string, as in a request for a summary.
 pub struct FlattenedTranscript<'a> {
     pub(super) body: &'a [u8],
     pub(super) wording: &'static Wording,

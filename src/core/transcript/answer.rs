@@ -30,6 +30,7 @@ pub enum AnswerPartKind {
     Error,
 }
 
+/// A part of a response, whose text a stream may deliver in several pieces.
 #[derive(Debug)]
 pub struct AnswerPart<'a> {
     body: &'a [u8],

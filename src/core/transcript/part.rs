@@ -95,6 +95,7 @@ impl fmt::Debug for TranscriptPart<'_> {
     }
 }
 
+/// Kind of a part, with the content that the kind has.
 #[derive(Debug, Clone, Copy)]
 pub enum TranscriptPartKind<'a> {
     /// Speech, or any other plain text.

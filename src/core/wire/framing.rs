@@ -7,6 +7,7 @@ use memchr::{memchr_iter, memchr2};
 
 use super::sse;
 
+/// How the events of a stream are delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
     /// Server-sent events.

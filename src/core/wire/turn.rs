@@ -41,6 +41,7 @@ impl TurnChange {
         edits.map(|edit| Self::Within(turn, edit)).collect()
     }
 
+    /// Index of the turn that the change is at.
     pub fn turn(&self) -> usize {
         match *self {
             Self::Before(turn, _) | Self::After(turn, _) | Self::Within(turn, _) | Self::LeftOut(turn) => {
@@ -170,6 +171,7 @@ impl TurnPart {
     }
 }
 
+/// Kind of a part, in terms that all wires share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TurnPartKind {
     Text,

@@ -10,6 +10,7 @@ use crate::text::splice::Edit;
 use crate::tools::ToolTable;
 use bytes::Bytes;
 
+/// Rules and functions of the wire with this id.
 pub fn wire(id: WireId) -> &'static Wire {
     match id {
         WireId::Anthropic => &anthropic::WIRE,
