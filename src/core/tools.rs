@@ -170,6 +170,7 @@ impl ToolTable {
         self.all.iter().find(|tool| tool.name == name)
     }
 
+    /// Names of the tools, in the same order.
     pub fn names(&self) -> ToolNames {
         self.names
     }

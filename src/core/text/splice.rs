@@ -107,6 +107,7 @@ impl Rope {
         }
     }
 
+    /// Returns the slices and pieces in order.
     pub fn done(mut self) -> Vec<Bytes> {
         self.end_slice();
         self.pieces

@@ -15,6 +15,7 @@ pub struct Posting {
 
 pub type WordNumber = usize;
 
+/// Words of numbered documents, with the documents that have each.
 #[derive(Debug, Default)]
 pub struct Vocabulary {
     by_hash: HashMap<u64, WordNumber>,
@@ -46,6 +47,7 @@ impl Vocabulary {
         &self.all[word].1
     }
 
+    /// The word in lower case.
     pub fn letters(&self, word: WordNumber) -> &str {
         &self.all[word].0
     }

@@ -11,6 +11,7 @@ const LONGEST_PATH: usize = 128;
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
+/// Kind of a word that [`each`] finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordKind {
     /// A run of letters, digits and underscores.

@@ -37,6 +37,7 @@ pub(in crate::handoffs) fn is_empty_word(word: &str) -> bool {
     EMPTY.contains(word)
 }
 
+/// The model's question to recall.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The model's words.
