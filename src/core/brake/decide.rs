@@ -4,8 +4,8 @@ use super::policy::{Account, BudgetUnit};
 use super::repeats::RepeatedCall;
 use crate::record::{Ledger, LoopMark};
 
-/// Complete responses to the same request after which the agent is stopped: agents retry what broke off, and not
-/// what was answered.
+/// Number of complete responses to the same request after which the agent is stopped. Agents retry a request whose
+/// response broke off, but not one that was answered.
 const MAX_SAME_REQUESTS: u32 = 5;
 
 named! {

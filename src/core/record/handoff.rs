@@ -172,6 +172,7 @@ named! {
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum HandoffStatus {
+        /// The newest one.
         #[default]
         Active = "active",
         /// Superseded by a later document.

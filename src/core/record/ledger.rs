@@ -70,6 +70,7 @@ pub struct Ledger {
     pub repeats: u32,
     /// End of the time that is counted, in milliseconds since the Unix epoch.
     pub last_ms: u64,
+    /// Ids of the newest applied entries, which a repeated write must not apply again.
     applied: Vec<Uuid>,
 }
 
@@ -82,6 +83,7 @@ pub struct LedgerEntry {
     pub kind: EntryKind,
 }
 
+/// Event that an entry records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A request arrived. The time since the last entry counts if it continues the agent's own work.

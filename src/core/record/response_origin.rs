@@ -83,6 +83,7 @@ impl ResponseOrigin {
         }
     }
 
+    /// The response with its pending results and handoff; `None` if nothing is pending.
     pub fn open(&self) -> Option<&OpenResponse> {
         match self {
             Self::Open(open) => Some(open),
