@@ -235,7 +235,7 @@ def small_window(agent, stage):
 
 
 def undone(agent, programs):
-    """After an undo the agent's compaction summarises the whole transcript, and neither commands nor baton's replies."""
+    """After an undo the agent's compaction has the whole transcript, without commands and baton's replies."""
     with Scene(agent, programs) as stage:
         hand_over(stage, "the exporter")
         stage.run("Another question.", again=True)
@@ -258,7 +258,7 @@ def undone(agent, programs):
 
 
 def resumed(agent, programs):
-    """Interrupted in a later leg and resumed, the session stays cut, also behind the next tool call."""
+    """A session that was interrupted in a later leg and resumed stays cut."""
     with Scene(agent, programs, delay_ms=80) as stage:
         process = stage.launch(f"{directive(agent, '1/2', steps=1)} {FIRST}")
         stage.wait_for(lambda: handed_over(stage, 2), "no handoff before the interrupt")
@@ -418,7 +418,7 @@ def delegated(agent, programs):
 
 
 def braked(agent, programs):
-    """The brake ends the turn of a model that repeats a failing call; `::go` lets it go on, and nothing is lost."""
+    """The brake ends the turn of a model that repeats a failing call; `::go` continues it without loss."""
     again = {"text": "I look again.", "calls": [{"name": agent.tool, "arguments": fails(agent)}]}
     # The program of Codex's tool might change files, so only its failures count.
     count = 6 if agent.key == "codex" else 4
@@ -545,7 +545,7 @@ def next_day(agent, programs):
 
 
 def restored(agent, programs):
-    """After `/restore` of a checkpoint behind a handoff the session stays cut."""
+    """After `/restore` of a checkpoint after a handoff the session stays cut."""
 
     def script(work):
         write = {"name": "write_file", "arguments": {"file_path": str(work / "new.txt"), "content": "new"}}
