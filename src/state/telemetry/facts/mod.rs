@@ -63,7 +63,7 @@ pub struct ExchangeFacts {
     pub retries: u32,
     /// Outcome of each call of the tool that searches the removed history.
     pub recalls: Vec<AnswerOutcome>,
-    /// Calls of baton's tools that were rejected with an error result, or dropped.
+    /// Handoff calls that were rejected with an error result. Recall calls are counted in `recalls`.
     pub refused_calls: u32,
     /// Responses in which the model wrote a call of baton's tool as text.
     #[serde(skip_serializing_if = "is_none")]
@@ -188,7 +188,7 @@ pub(crate) static FACTS: &[Fact] = &[
     fact("baton.draft_input_tokens", |f| f.of_drafts(Usage::all_input)),
     fact("baton.draft_output_tokens", |f| f.of_drafts(|tokens| tokens.output)),
     fact("baton.recalls", |f| joined(f.recalls.iter().map(|recall| recall.name())))
-        .counted_by("outcome", "baton_recalls", "Searches of what was cut, by outcome",
+        .counted_by("outcome", "baton_recalls", "Searches in the history before a cut, by outcome",
             |f| tally(&AnswerOutcome::ALL, &f.recalls, AnswerOutcome::name))
         .filtered(FilterKind::Flag, "recall")
         .noted(|f| when(!f.recalls.is_empty(), || format!("recalled: {}", f.recalled(","))))
@@ -201,13 +201,13 @@ pub(crate) static FACTS: &[Fact] = &[
         .with_lead_sentence(|f| when(f.lost_sentinel, ||
             "The conversation has a handoff, but this transcript lacks its sentinel, so it was sent whole.")),
     fact("baton.lost_pairs", |f| some(f.lost_pairs))
-        .counted("baton_lost_pairs", "Hidden calls that could not be restored, because their place in the transcript is missing")
+        .counted("baton_lost_pairs", "Hidden calls that could not be restored, because their anchor is missing in the transcript")
         .noted(|f| when(f.lost_pairs > 0, || format!("{} hidden calls lost", f.lost_pairs))),
     fact("baton.lost_insertions", |f| some(f.lost_insertions))
-        .counted("baton_lost_insertions", "Texts of baton's own that could not be restored, because their place in the transcript is missing")
+        .counted("baton_lost_insertions", "Inserted notices that could not be restored, because their anchor is missing in the transcript")
         .noted(|f| when(f.lost_insertions > 0, || format!("{} inserted notices lost", f.lost_insertions))),
     fact("baton.dropped_thinking", |f| some(f.dropped_thinking))
-        .counted_by("reason", "baton_thinking_dropped", "Blocks of thinking that upstream reports to have dropped from what the model saw, by reason",
+        .counted_by("reason", "baton_thinking_dropped", "Thinking blocks that upstream reports to have dropped from the model's input, by reason",
             |f| vec![
                 ("prefix", f.dropped_for_prefix.into()),
                 ("other", f.dropped_thinking.saturating_sub(f.dropped_for_prefix).into()),
@@ -218,11 +218,11 @@ pub(crate) static FACTS: &[Fact] = &[
             format!("Upstream dropped {blocks} of thinking from the model's input, because the prefix or the model has changed.")
         })),
     fact("baton.thinking_retry", |f| f.thinking_retry.map(ThinkingRetry::name).into())
-        .counted_by("outcome", "baton_thinking_retries", "Retries of pinned requests without the thinking that upstream refused, by outcome",
+        .counted_by("outcome", "baton_thinking_retries", "Retries of cut requests without the thinking that upstream refused, by outcome",
             |f| tally(&ThinkingRetry::ALL, f.thinking_retry.as_slice(), ThinkingRetry::name))
         .noted(|f| f.thinking_retry.iter().map(|retry| match retry {
             ThinkingRetry::Accepted => "thinking left out".to_owned(),
-            ThinkingRetry::Refused => "refused without thinking, too".to_owned(),
+            ThinkingRetry::Refused => "refused even without thinking".to_owned(),
         }).collect()),
     fact("baton.nudges", |f| joined(f.nudges.iter().map(|nudged| nudged.name())))
         .counted_by("outcome", "baton_nudges", "Notifications to models about how full their context is, by outcome",
@@ -236,7 +236,7 @@ pub(crate) static FACTS: &[Fact] = &[
             format!("A handoff here would have {verb} about ${:.2}.", saved.abs())
         }).into_iter().collect()),
     fact("baton.brake", |f| f.brake.map(BrakeOutcome::name).into())
-        .counted_by("outcome", "baton_brake_requests", "Requests that the brake stopped or added a notice to, by outcome",
+        .counted_by("outcome", "baton_brake_requests", "Requests on which the brake acted, by outcome",
             |f| tally(&BrakeOutcome::ALL, f.brake.as_slice(), BrakeOutcome::name))
         .filtered(FilterKind::Text, "brake")
         .noted(|f| f.brake.iter().map(|brake| brake_note(*brake).to_owned()).collect())
@@ -268,9 +268,9 @@ pub(crate) static FACTS: &[Fact] = &[
             format!("{calls} {} answered with an error. The agent saw none of it.", was(f.refused_calls))
         })),
     fact("baton.text_tool_calls", |f| some(f.text_tool_calls))
-        .counted("baton_text_tool_calls", "Answers in which the model wrote a handoff call as text, which no server reads as a call"),
+        .counted("baton_text_tool_calls", "Responses in which the model wrote a handoff call as text, which no server parses as a call"),
     fact("baton.escaped_sentinels", |f| f.escaped_sentinels.into())
-        .counted("baton_escaped_sentinels", "Sentinel-like texts of the model that were escaped")
+        .counted("baton_escaped_sentinels", "Sentinel-like strings from the model that were escaped")
         .told(|f| when(f.escaped_sentinels > 0, || {
             let passages = plural(f.escaped_sentinels.into(), "passage");
             format!("{passages} in the model's output looked like a sentinel and {} escaped for the agent.", was(f.escaped_sentinels))

@@ -23,9 +23,9 @@ impl ClientMetrics {
     #[rustfmt::skip]
     pub(super) fn new(r: &mut Registry) -> Self {
         Self {
-            exchanges: add(r, "baton_client_exchanges", "Exchanges by client and by how they ended", Family::default()),
-            tokens: add(r, "baton_client_tokens", "Tokens by client and by how they are billed", Family::default()),
-            dollars: add(r, "baton_client_cost_dollars", "What the tokens of a client cost at the table of prices, in US dollars", Family::default()),
+            exchanges: add(r, "baton_client_exchanges", "Exchanges by client and outcome", Family::default()),
+            tokens: add(r, "baton_client_tokens", "Tokens by client and billing kind", Family::default()),
+            dollars: add(r, "baton_client_cost_dollars", "Cost of the tokens by client at the prices of the price table, in US dollars", Family::default()),
         }
     }
 

@@ -54,8 +54,8 @@ impl CostMetrics {
     #[rustfmt::skip]
     pub(super) fn new(pricing: ModelPricing, r: &mut Registry) -> Self {
         Self {
-            tokens: add(r, "baton_tokens", "Tokens by the model that answered and by how they are billed: new, read from a cache, written to one, output", Family::default()),
-            dollars: add(r, "baton_cost_dollars", "What these tokens cost at the table of prices, in US dollars", Family::default()),
+            tokens: add(r, "baton_tokens", "Tokens by the model that responded and by billing kind: new, read from a cache, written to one, output", Family::default()),
+            dollars: add(r, "baton_cost_dollars", "Cost of these tokens at the prices of the price table, in US dollars", Family::default()),
             unpriced: add(r, "baton_cost_unpriced", "Upstream requests whose model has no price, or that a subscription paid for", Family::default()),
             clients: ClientMetrics::new(r),
             pricing,

@@ -27,7 +27,7 @@ impl HealthMetrics {
     pub(super) fn new(r: &mut Registry) -> Self {
         Self {
             ready: add(r, "baton_ready", "1 if every required dependency works and the process is not stopping, else 0", Gauge::default()),
-            store_up: add(r, "baton_store_up", "1 if the store can be read or written, else 0", Family::default()),
+            store_up: add(r, "baton_store_up", "1 if this operation of the store works, else 0", Family::default()),
             waiting: add(r, "baton_waiting_exchanges", "Requests that wait for a slot of limits.max_concurrent_requests", Gauge::default()),
             count_waiting: OnceLock::new(),
             process: process().is_some().then(|| [
