@@ -11,7 +11,7 @@ use baton_core::wire::View;
 /// Number of turns at a transcript's end that identify its branch.
 const TAIL: usize = 4;
 
-/// Maximum number of branches per key. The least recently used is evicted first.
+/// Maximum number of branches per key. The one that was extended longest ago is evicted first.
 ///
 /// Each branch has an entry, and so does each conversation that shares the key.
 const KEPT: usize = 16;
@@ -32,7 +32,7 @@ pub(super) struct BranchTurns<'a> {
     pub(super) named: bool,
 }
 
-/// The branches of one key, least recently used first.
+/// The branches of one key, in the order in which requests last extended them.
 #[derive(Default)]
 pub(super) struct ContextUses {
     all: Vec<KnownBranch>,
@@ -71,13 +71,14 @@ impl ContextUses {
         notified: bool,
     ) -> (BranchId, bool) {
         let Some(last) = request.turns.checked_sub(1) else {
+            // A request without turns belongs to no branch. Ids count up from 1, so none has this one.
             return (BranchId(u64::MAX), false);
         };
         let digest = (request.digest)(last);
         let goes_on =
             |known: &&KnownBranch| known.turns <= last && known.last == (request.digest)(known.turns - 1);
         let repeats = |known: &KnownBranch| known.turns == request.turns && known.last == digest;
-        // The most recently used branch is the likely one.
+        // The branch that was extended last is the likely one.
         if let Some(known) = self.all.iter().rev().find(|known| repeats(known)) {
             return (known.id, false);
         }
