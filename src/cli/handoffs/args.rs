@@ -78,7 +78,7 @@ Examples:
   baton handoffs list --limit 0 --all --json | jq -r '.[] | [.id, .status, .next_action] | @tsv'
   baton handoffs list api                 # the handoff files of the session `api`
   baton handoffs list --files --all       # of all sessions, with those in archives
-  baton handoffs list --follow | jq -r 'select(.status == \"active\") | .directory'")]
+  baton handoffs list --follow | jq -r 'select(.status == \"active\") | .folder'")]
 pub(super) struct ListArgs {
     /// List the handoff files of this session
     #[arg(conflicts_with_all = ["map", "conversation", "status", "topic"])]
