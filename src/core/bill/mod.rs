@@ -1,6 +1,6 @@
 //! The bill: the cost of requests by a table of prices, and the estimated cost with the agent's whole history.
 //!
-//! Knows prices, token counts, the providers' cache rules and how agents compact. Must not know exchanges,
+//! Depends on prices, token counts, the providers' cache rules and how agents compact. Must not depend on exchanges,
 //! stores or clocks. Sizes, times and usage come in, and dollars and tokens come out. `docs/savings.md` has
 //! the formula, and `tests` has cases computed by hand.
 

@@ -8,7 +8,7 @@
 //! Only a request that continues the agent's own work can be stopped. The user's new message always passes. The brake
 //! compares calls and not numbers of messages: a transcript also shrinks by a cut or a compaction, which is not a loop.
 //!
-//! Must not know: stores, clocks, prices, how a response is sent.
+//! Must not depend on stores, clocks or prices, or on how a response is sent.
 
 mod decide;
 mod plain;

@@ -8,7 +8,7 @@
 //! stored without its request, as in the journal. This module turns those spans into text, including the text of
 //! results.
 //!
-//! Must not know: the use of a transcript, stores, policies.
+//! Must not depend on the use of a transcript, on stores or on policies.
 
 use memchr::memmem;
 use std::collections::HashSet;

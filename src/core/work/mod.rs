@@ -9,7 +9,7 @@
 //! `agents` prove it. Otherwise it is reported as unknown: for example how a run without an exit code ended, or whether
 //! a check still holds after a command that may have changed files.
 //!
-//! Must not know: stores, clocks, git, who reads it.
+//! Must not depend on stores, clocks, git or the reader of the account.
 
 mod anchors;
 mod changed_files;

@@ -5,7 +5,8 @@
 //! prompt ─► the statements, to-dos and evidence that it omits ─► by rank, one block after it, and the omitted rest
 //! ```
 //! Statements come from real user text only: never from results, pasted files, the harness or the model. No model is
-//! asked. The same transcript and prompt give the same bytes. Must not know: stores, clocks, who wrote the prompt.
+//! asked. The same transcript and prompt give the same bytes. Must not depend on stores,
+//! clocks or the writer of the prompt.
 
 mod again;
 mod block;

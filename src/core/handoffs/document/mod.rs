@@ -4,7 +4,7 @@
 //! handoff, facts of its transcript (`work`) ─► handoff.json ─► handoff.md, rendered from it
 //! ```
 //!
-//! Knows handoffs and the facts that `work` reads from a transcript. Must not know: stores, files, clocks,
+//! Depends on handoffs and the facts that `work` reads from a transcript. Must not depend on stores, files, clocks or
 //! git. The same handoff and transcript give the same bytes. `docs/handoff.schema.json` describes the JSON; a
 //! test validates every document against it.
 

@@ -5,8 +5,8 @@
 //!                                        local: a document, composed without a model ◄─┤
 //!                              bundle: the input of a model that writes the document ◄─┘
 //! ```
-//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, the trigger of the draft. The same
-//! conversation and the same request give the same bytes.
+//! Depends on transcripts and the tables of `agents`. Must not depend on stores, clocks, git or the trigger of the
+//! draft. The same conversation and the same request give the same bytes.
 
 mod ask;
 mod bundle;

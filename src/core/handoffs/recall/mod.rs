@@ -8,7 +8,7 @@
 //! after the answer. Neither the history that the model still sees nor earlier recalls are searched; no agent's
 //! transcript contains the recalls. The same transcript and question give the same answer.
 //!
-//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, the caller.
+//! Depends on transcripts and the tables of `agents`. Must not depend on stores, clocks or the caller.
 
 mod answer;
 mod calls;
