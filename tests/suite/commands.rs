@@ -113,7 +113,7 @@ async fn answered_and_taken_out(variant: Variant) {
         ("::handoff help", "::unpin N"),
         ("::help", "::unpin N"),
         ("::pins", "nothing is pinned"),
-        ("::unpin 99", "`::pin TEXT` pins a text"),
+        ("::unpin 99", "`::pin TEXT` includes TEXT"),
         ("::pin Never touch the schema.", "pinned as number 1"),
         ("  ::pin Never touch the schema.\n", "pinned already, as number 1"),
         ("::pin", "write `::pin TEXT`"),

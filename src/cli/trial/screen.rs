@@ -52,7 +52,7 @@ impl Screen<'_> {
         let behind = match report.behind_baton {
             0 => String::new(),
             count => format!(
-                " {} behind baton, which {} not judged.",
+                " {} that ran through baton {} not judged.",
                 counted(count, "session"),
                 if count == 1 { "is" } else { "are" }
             ),
@@ -280,7 +280,7 @@ impl Screen<'_> {
         let more = self.rules.len().saturating_sub(RULES);
         let more = (more > 0).then(|| format!("    … and {more} more"));
         under(
-            "  rules of yours that a prompt alone would have dropped",
+            "  your rules that a prompt without additions would have dropped",
             rules.chain(more),
         )
     }

@@ -109,7 +109,7 @@ pub fn pins_listed(carried: &CarriedTexts, prefix: &str) -> String {
     }
     match parts.is_empty() {
         true => {
-            format!("nothing is pinned. `{prefix}pin TEXT` pins a text, which every later handoff carries.")
+            format!("nothing is pinned. `{prefix}pin TEXT` includes TEXT in every later handoff.")
         }
         false => parts.join("\n\n"),
     }
@@ -171,7 +171,7 @@ pub fn unpin(carried: &CarriedTexts, number: &str, prefix: &str) -> CommandReply
     }
     CommandReply::new(match carried.len() {
         0 => format!(
-            "nothing is pinned, so nothing was changed. `{prefix}pin TEXT` pins a text, which every later handoff carries."
+            "nothing is pinned, so nothing was changed. `{prefix}pin TEXT` includes TEXT in every later handoff."
         ),
         1 => format!(
             "nothing was changed: there is one text, and its number is 1. `{prefix}unpin 1` removes it."

@@ -221,7 +221,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
             Ok(dollars) => Some(dollars),
             Err(why) => {
                 return reply(format!(
-                    "nothing was changed: {why}. `{prefix}go` alone continues with as much again."
+                    "nothing was changed: {why}. `{prefix}go` without an amount continues with as much again."
                 ));
             }
         },

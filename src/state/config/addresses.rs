@@ -99,7 +99,7 @@ impl LocatedValue {
 
     /// Reads addresses and ranges of addresses.
     pub(super) fn address_ranges(&self) -> ValueResult<Vec<AddressRange>> {
-        let items = self.list("texts", "write [\"10.0.0.0/8\"]")?;
+        let items = self.list("strings", "write [\"10.0.0.0/8\"]")?;
         let read = |text: String| match text.trim().parse() {
             Ok(range) => Ok(range),
             Err(()) => value_error(
@@ -115,7 +115,7 @@ impl LocatedValue {
     }
 
     fn names(&self, read: fn(&str) -> ValueResult<String>) -> ValueResult<Vec<String>> {
-        let items = self.list("texts", "write [\"one\", \"two\"]")?;
+        let items = self.list("strings", "write [\"one\", \"two\"]")?;
         collect(
             items
                 .iter()
@@ -135,7 +135,7 @@ fn host(text: &str) -> ValueResult<String> {
     }
     value_error(
         format!("{text:?} is not a host name"),
-        "write the name alone, without scheme, port and path, such as \"host.docker.internal\"",
+        "write only the name, without scheme, port and path, such as \"host.docker.internal\"",
     )
 }
 

@@ -247,7 +247,7 @@ impl RuleChecker<'_> {
         let admin = &config.admin;
         if admin.token.is_none() && !self.origins.contains_key("admin.token") {
             for (key, _) in admin.tokens() {
-                let help = "set `admin.token`: with this token alone nobody could open the rest";
+                let help = "set `admin.token`: with only this token nobody could open the rest";
                 self.report(ProblemKind::Missing, key, "it needs `admin.token` as well", help);
             }
         }

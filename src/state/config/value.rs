@@ -232,7 +232,7 @@ impl LocatedValue {
 
     /// Reads strings of at least `min` characters.
     pub(super) fn texts(&self, min: usize) -> ValueResult<Vec<String>> {
-        let items = self.list("texts", "write [\"one\", \"two\"]")?;
+        let items = self.list("strings", "write [\"one\", \"two\"]")?;
         collect(items.iter().map(|item| {
             let checked = item
                 .text()
@@ -265,7 +265,7 @@ impl LocatedValue {
 
     /// Reads regular expressions, none of which may match the empty string.
     pub(super) fn patterns(&self) -> ValueResult<Vec<String>> {
-        let items = self.list("texts", "write ['one', 'two']")?;
+        let items = self.list("strings", "write ['one', 'two']")?;
         collect(items.iter().map(|item| {
             let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
                 // Redaction with this pattern would insert its mark between all characters.

@@ -59,7 +59,7 @@ pub fn start(log: &Log) -> Result<(), String> {
     let level: LevelFilter = log
         .level
         .parse()
-        .map_err(|_| format!("{:?} is no level", log.level))?;
+        .map_err(|_| format!("{:?} is not a log level", log.level))?;
     let colour = AutoStream::choice(&stderr()) != ColorChoice::Never;
     let json = log.json;
     let lines = tracing_subscriber::fmt()

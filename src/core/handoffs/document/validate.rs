@@ -57,7 +57,7 @@ fn differing(expected: &str, found: &str) -> Vec<FieldError> {
         if !expected.iter().any(|(known, _)| known == heading) {
             differences.push(difference(
                 heading,
-                "is in the Markdown alone; the JSON counts",
+                "is only in the Markdown; the JSON counts",
                 text.trim(),
             ));
         }

@@ -60,7 +60,7 @@ impl<'e> FieldErrors<'e> {
         match value {
             YamlValue::Null => String::new(),
             YamlValue::Text(text) | YamlValue::Plain(text) => text,
-            other => self.instead_of("a text", &other),
+            other => self.instead_of("a string", &other),
         }
     }
 
@@ -111,7 +111,7 @@ impl<'e> FieldErrors<'e> {
         let entries = entries.into_iter().map(|(key, value)| {
             let text = match value {
                 YamlValue::List(_) | YamlValue::Map(_) => {
-                    self.wrong("a mapping of texts", &value);
+                    self.wrong("a mapping of strings", &value);
                     value.to_json().to_string()
                 }
                 scalar => self.text(scalar),

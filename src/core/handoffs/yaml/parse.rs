@@ -158,7 +158,7 @@ impl Builder {
                 Some(key) => entries.push((key, value)),
                 None => {
                     let name = value.scalar();
-                    let name = name.ok_or_else(|| malformed("a key that is no text", line))?;
+                    let name = name.ok_or_else(|| malformed("a key that is not a string", line))?;
                     // YAML forbids repeated keys, and readers differ in the value that they take.
                     if !seen.insert(name.to_owned()) {
                         return Err(malformed(format!("the key {name:?} occurs twice"), line));

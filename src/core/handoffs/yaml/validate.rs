@@ -18,7 +18,7 @@ impl HandoffFile {
             rule(field, value, !value.trim().is_empty(), "required");
         }
         let is_named = names::is_session(self.session_name());
-        let name = "letters, digits, `_` and `-` alone, or empty";
+        let name = "only letters, digits, `_` and `-`, or empty";
         rule("session", &self.session, is_named, name);
         let is_day = self.date.is_empty() || is_date(&self.date);
         rule("date", &self.date, is_day, "a date of the calendar, YYYY-MM-DD");

@@ -232,7 +232,7 @@ const NUDGES = {
   followed: ["nudge followed", "", "The model handed off after it was told how full its context is"],
   not_written: ["nudge not stored", "warn", "The notice could not be stored, so the model was not told how full its context is"],
   auto_failed: ["automatic handoff failed", "warn", "The context was full enough for an automatic handoff, but its draft failed"],
-  large_cut: ["nudging stopped", "warn", "The context after the handoff alone is over the threshold"],
+  large_cut: ["nudging stopped", "warn", "The context right after the handoff is over the threshold"],
   would_tell: ["shadow: notice", "new", "Shadow mode: baton would have told the model here how full its context is"],
   would_hand_over: ["shadow: handoff", "new", "Shadow mode: baton would have made an automatic handoff here"],
   would_follow_plan: ["shadow: plan", "new", "Shadow mode: baton would have handed off here, after an accepted plan"],

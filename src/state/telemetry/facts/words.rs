@@ -96,7 +96,7 @@ pub(super) fn nudge_sentence(nudged: NudgeOutcome) -> &'static str {
             "Shadow mode: baton would have handed off here, because the cut costs nothing."
         }
         NudgeOutcome::LargeCut => {
-            "The context after the handoff alone is over the threshold, so baton stops nudging in this task."
+            "The context right after the handoff is over the threshold, so baton stops nudging in this task."
         }
         NudgeOutcome::CloseHandoffs => {
             "Two handoffs followed each other closely, so baton stops nudging in this task."
