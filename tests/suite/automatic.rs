@@ -273,7 +273,7 @@ async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
         let mut answer = fixture.ask(&history, true).await;
         let told = behind_line(&answer.text).unwrap();
         assert!(
-            told.starts_with("baton: no handoff was made: what must be kept takes")
+            told.starts_with("baton: no handoff was made: the required parts take")
                 && told.ends_with("Went on."),
             "{told}"
         );

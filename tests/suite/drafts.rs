@@ -351,7 +351,7 @@ mod command {
         let complaint = String::from_utf8_lossy(&small.stderr).into_owned();
         assert_eq!(small.status.code(), Some(64), "{complaint}");
         assert!(
-            complaint.contains("what must be kept takes ≈") && complaint.contains("--tokens "),
+            complaint.contains("the required parts take ≈") && complaint.contains("--tokens "),
             "{complaint}"
         );
         for (args, told) in [

@@ -26,7 +26,7 @@ pub struct ShellCommand<'a> {
     /// Directory of the command, relative to that of the line's beginning; empty if they are the same.
     pub directory: String,
     /// Whether an earlier command of the line may have kept this one from running.
-    pub in_front: bool,
+    pub is_chained: bool,
     /// Whether a later command of the line may change files.
     pub changes_after: bool,
     /// Whether the command itself rewrites files, as formatters do.
@@ -108,7 +108,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             good_if_zero,
             bad_if_not: before && steps[at].1 == CommandJoint::End,
             directory,
-            in_front: at > 0,
+            is_chained: at > 0,
             rewrites: purpose.verifies() && !is_own && !step_looks(plain[at]),
             shown: shown(&steps[at..], &plain[at + 1..]),
             is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),

@@ -142,10 +142,10 @@ impl PriceTable {
                     return fail("the steps of `above` are not ascending");
                 }
                 if row.since.as_deref().is_some_and(|day| day_number(day).is_none()) {
-                    return fail("`since` is not a day as 2026-11-23");
+                    return fail("`since` must be a day such as 2026-11-23");
                 }
                 if row.hours.as_deref().is_some_and(|hours| minutes(hours).is_none()) {
-                    return fail("`hours` are not as 01:00-04:00");
+                    return fail("`hours` must be a span such as 01:00-04:00");
                 }
             }
         }

@@ -7,7 +7,7 @@ const COMMANDS: [(&str, &str); 15] = [
         "hand over now: the model writes what the next context has to know",
     ),
     ("handoff accept", "accept the pending draft: it takes effect now"),
-    ("handoff edit TEXT", "the same with TEXT in its place"),
+    ("handoff edit TEXT", "accept TEXT in place of the pending draft"),
     ("handoff reject", "reject the pending draft"),
     ("handoff cancel", "cancel the handoff that is being written"),
     ("handoff status", "what the model sees now, and what is pinned"),

@@ -40,7 +40,7 @@ impl fmt::Display for UnreadReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotJson(at) => write!(f, "not JSON at byte {at}"),
-            Self::OtherShape => f.write_str("JSON of another shape"),
+            Self::OtherShape => f.write_str("JSON of an unexpected shape"),
             Self::RepeatedKey => f.write_str("a key occurs twice"),
         }
     }

@@ -171,7 +171,7 @@ impl<'i> Failures<'i> {
     }
 
     /// Marks failures that one of these commands may have settled in this turn.
-    pub(crate) fn forget(&mut self, turn: usize, may_be: impl Fn(&RunKey) -> bool) {
+    pub(crate) fn mark_unknown(&mut self, turn: usize, may_be: impl Fn(&RunKey) -> bool) {
         for failure in &mut self.0 {
             if failure.keys.iter().any(&may_be) {
                 failure.unknown_since.get_or_insert(turn);
@@ -180,7 +180,7 @@ impl<'i> Failures<'i> {
     }
 
     /// Marks all failures as unknown, because calls that settle them may be missing.
-    pub(crate) fn forget_all(&mut self, turn: usize) {
+    pub(crate) fn mark_all_unknown(&mut self, turn: usize) {
         for failure in &mut self.0 {
             failure.unknown_since.get_or_insert(turn);
         }

@@ -46,11 +46,11 @@ impl<'i> TranscriptWalk<'i> {
             let words: HashSet<&str> = commands::hidden_words(command).collect();
             let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
             self.runs.forget_hidden(may_be);
-            self.failures.forget(turn, may_be);
+            self.failures.mark_unknown(turn, may_be);
         }
         let mut runs = commands::runs(command);
         // These commands follow one that prepares them. It failed, so they did not run, or ran elsewhere.
-        runs.retain(|run| !(outcome.unprepared && run.in_front));
+        runs.retain(|run| !(outcome.unprepared && run.is_chained));
         let keyed = self.keyed(turn, &runs, begins.as_deref());
         let line = ShellLine {
             directory: begins.as_deref(),
@@ -121,7 +121,7 @@ impl<'i> TranscriptWalk<'i> {
             let known = begins.or(run.directory.starts_with('/').then_some(""));
             let Some(begins) = known else {
                 self.runs.forget(|key| key.1 == name);
-                self.failures.forget(turn, |key| key.1.starts_with(&name));
+                self.failures.mark_unknown(turn, |key| key.1.starts_with(&name));
                 continue;
             };
             let directory = self.whereabouts.inside(&commands::joined(begins, &run.directory));

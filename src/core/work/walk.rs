@@ -129,7 +129,7 @@ impl<'i> TranscriptWalk<'i> {
     /// Handles missing calls: the known state may be out of date.
     fn gap(&mut self, turn: usize) {
         self.runs.clear();
-        self.failures.forget_all(turn);
+        self.failures.mark_all_unknown(turn);
         // The missing calls may have removed any file.
         self.files.undone("*");
         self.may_change(false);

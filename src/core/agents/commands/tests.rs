@@ -167,7 +167,7 @@ fn no_code_is_reported_for_a_command_that_may_not_have_run() {
     // The first two may have ended the line.
     assert!(!commands_of("set -e; make check; make lint")[1].3);
     assert!(!commands_of("cd app 2>/dev/null && make")[0].3);
-    assert!(commands_of("cd app && make")[0].3 && runs("cd app && make")[0].in_front);
+    assert!(commands_of("cd app && make")[0].3 && runs("cd app && make")[0].is_chained);
 }
 
 #[test]

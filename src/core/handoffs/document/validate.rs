@@ -40,14 +40,14 @@ fn differing(expected: &str, found: &str) -> Vec<FieldError> {
         match found.iter().find(|(other, _)| other == heading) {
             None => differences.push(difference(
                 heading,
-                "is missing in the Markdown; the JSON counts",
+                "is missing in the Markdown, and the JSON decides",
                 "",
             )),
             Some((_, other)) if other.trim() != text.trim() => {
                 let line = other
                     .lines()
                     .find(|line| !text.lines().any(|known| known == *line));
-                let message = "differs in the Markdown; the JSON counts";
+                let message = "differs in the Markdown, and the JSON decides";
                 differences.push(difference(heading, message, line.unwrap_or_default()));
             }
             Some(_) => {}
@@ -57,7 +57,7 @@ fn differing(expected: &str, found: &str) -> Vec<FieldError> {
         if !expected.iter().any(|(known, _)| known == heading) {
             differences.push(difference(
                 heading,
-                "is only in the Markdown; the JSON counts",
+                "is only in the Markdown, and the JSON decides",
                 text.trim(),
             ));
         }

@@ -110,14 +110,7 @@ impl BundleBuilder<'_, '_> {
             let full = format!("user: {}", within(&said, 60));
             let short = format!("user: {}", cut(first_line(&said, LINE), 80));
             if !said.is_empty() {
-                self.add(
-                    turn.n,
-                    STATEMENTS,
-                    PieceRank::ValueStatement,
-                    1.0,
-                    full,
-                    Some(short),
-                );
+                self.add(turn.n, STATEMENTS, PieceRank::UserText, 1.0, full, Some(short));
             }
         }
         // The last words of the two newest turns are among the required pieces.

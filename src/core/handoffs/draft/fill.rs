@@ -19,7 +19,7 @@ impl fmt::Display for BudgetTooSmall {
         let Self { needed, given } = self;
         write!(
             f,
-            "what must be kept takes ≈ {needed} tokens, and there are {given}"
+            "the required parts take ≈ {needed} tokens, more than the limit of {given}"
         )
     }
 }
@@ -36,7 +36,7 @@ pub(super) enum PieceRank {
     /// A single fact in a line of its own: a sentence, a command's run, a file, a failed attempt, a credential.
     Anchor,
     /// The user's words in an earlier turn.
-    ValueStatement,
+    UserText,
     /// Other text of a turn.
     Turn,
     /// A tool result that is not an error.

@@ -346,7 +346,7 @@ impl DraftBuilder<'_, '_> {
                     false => LineGroup::Earlier,
                 };
                 let text = format!("- {} (turn {})", one_line(&asked.join(" "), LINE), turn.n);
-                self.add(group, PieceRank::ValueStatement, turn.n, text, None);
+                self.add(group, PieceRank::UserText, turn.n, text, None);
             }
         }
     }

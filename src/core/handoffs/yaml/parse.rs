@@ -115,7 +115,7 @@ impl Builder {
                 self.complete(value, anchor, values, line)
             }
             Event::Alias(anchor) => {
-                let open = || malformed("an alias of something that is not complete", line);
+                let open = || malformed("an alias of an anchor that is not complete", line);
                 let value = self.anchors.get(&anchor).cloned().ok_or_else(open)?;
                 let values = count(&value);
                 self.complete(value, 0, values, line)

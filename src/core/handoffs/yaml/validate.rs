@@ -21,7 +21,7 @@ impl HandoffFile {
         let name = "only letters, digits, `_` and `-`, or empty";
         rule("session", &self.session, is_named, name);
         let is_day = self.date.is_empty() || is_date(&self.date);
-        rule("date", &self.date, is_day, "a date of the calendar, YYYY-MM-DD");
+        rule("date", &self.date, is_day, "an existing date, YYYY-MM-DD");
         for (field, value) in [("created_at", &self.created_at), ("updated_at", &self.updated_at)] {
             let is_time = value.is_empty() || Time::parse(value).is_some();
             rule(field, value, is_time, "a time as in RFC 3339");
