@@ -52,7 +52,8 @@ fn next(reason: &BrakeReason<'_>, end: &EndText<'_>) -> String {
             .to_owned();
     }
     if prefix.is_empty() || !end.may_go_on {
-        return "Nothing is lost: only this request was not sent. Your own messages still are.".to_owned();
+        return "Nothing is lost: only this request was not sent. Your own messages are still sent."
+            .to_owned();
     }
     let dollars = match reason {
         BrakeReason::Budget(_, BudgetUnit::Dollars) => {
@@ -65,7 +66,7 @@ fn next(reason: &BrakeReason<'_>, end: &EndText<'_>) -> String {
         _ => "continues",
     };
     format!(
-        "Nothing is lost. `{prefix}go` {again};{dollars} `{prefix}stop` keeps it stopped. Any other message of yours is sent, too."
+        "Nothing is lost. `{prefix}go` {again};{dollars} `{prefix}stop` keeps it stopped. Any other message of yours is also sent."
     )
 }
 

@@ -30,10 +30,7 @@ const COMMANDS: [(&str, &str); 15] = [
     ),
     ("help", "this list"),
     ("pin TEXT", "every later handoff carries TEXT, word for word"),
-    (
-        "pins",
-        "what later handoffs carry: pinned texts, and rules that you gave",
-    ),
+    ("pins", "what later handoffs carry: pins, and rules that you gave"),
     ("unpin N", "no longer carry number N of them"),
 ];
 

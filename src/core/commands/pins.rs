@@ -104,7 +104,7 @@ pub fn pins_listed(carried: &CarriedTexts, prefix: &str) -> String {
     if !rules.is_empty() {
         let rules = listed_from(pins.len() + 1, rules);
         parts.push(format!(
-            "said by you, and carried where a handoff's prompt lacks it (`{prefix}unpin N` ends that):\n{rules}"
+            "said by you, and carried if a handoff's prompt lacks it (`{prefix}unpin N` ends that):\n{rules}"
         ));
     }
     match parts.is_empty() {
@@ -174,10 +174,10 @@ pub fn unpin(carried: &CarriedTexts, number: &str, prefix: &str) -> CommandReply
             "nothing is pinned, so nothing was changed. `{prefix}pin TEXT` includes TEXT in every later handoff."
         ),
         1 => format!(
-            "nothing was changed: there is one text, and its number is 1. `{prefix}unpin 1` removes it."
+            "nothing was changed: there is one entry, and its number is 1. `{prefix}unpin 1` removes it."
         ),
         many => format!(
-            "nothing was changed: there are {many} texts, so give a number from 1 to {many}. `{prefix}pins` lists them."
+            "nothing was changed: there are {many} entries, so give a number from 1 to {many}. `{prefix}pins` lists them."
         ),
     })
 }
