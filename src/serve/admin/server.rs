@@ -80,7 +80,7 @@ async fn opened(stream: TcpStream, certificate: Option<Certificate>) -> Option<B
     match handshake.await.ok()? {
         Ok(stream) => Some(Box::new(stream)),
         Err(error) => {
-            tracing::debug!(%error, "failed TLS handshake on the admin listener");
+            tracing::debug!(%error, "failed TLS handshake on the admin listener; closing the connection");
             None
         }
     }

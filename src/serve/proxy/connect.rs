@@ -47,7 +47,7 @@ impl Outbound {
         let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
         let system = rustls_native_certs::load_native_certs();
         for error in &system.errors {
-            tracing::debug!(%error, "failed to read certificates of the system");
+            tracing::debug!(%error, "failed to read certificates of the system; not trusting them");
         }
         // A system's store may have certificates that rustls cannot read. They are skipped, since providers use none.
         roots.add_parsable_certificates(system.certs);

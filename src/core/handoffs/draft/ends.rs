@@ -146,10 +146,10 @@ impl fmt::Display for DraftEnd {
             ),
             Self::OtherTranscript => write!(
                 f,
-                "the conversation no longer begins with what the draft was made of; ask for another draft"
+                "the conversation no longer begins with the messages that the draft was made of; ask for another draft"
             ),
             Self::Store => write!(f, "the store of handoffs cannot be written"),
-            Self::Internal => write!(f, "a fault of baton; its log has the details"),
+            Self::Internal => write!(f, "an error in baton; its log has the details"),
         }
     }
 }
