@@ -63,5 +63,5 @@ fn budgets_hold_on_dense_texts() {
 fn an_exceeded_budget_is_reported_in_tokens_which_are_estimated() {
     let error = indexed(&dense()).local(&request(500)).unwrap_err().to_string();
     assert!(error.starts_with("the required parts take ≈ "), "{error}");
-    assert!(error.ends_with("and there are 500"), "{error}");
+    assert!(error.ends_with("more than the limit of 500"), "{error}");
 }
