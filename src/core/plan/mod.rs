@@ -6,8 +6,8 @@
 //!                                            └────────────────┘
 //! ```
 //!
-//! A stage reads the plan so far, and returns the change that applies its outcome, or the records that it lacks. Depends on the request, the records
-//! and the policy, but not on stores or clocks.
+//! A stage reads the plan so far, and returns the change that applies its outcome, or the records that it lacks.
+//! Depends on the request, the records and the policy, but not on stores or clocks.
 
 mod active;
 mod call;
