@@ -6,7 +6,7 @@
 //! ```
 //! use baton_serve::proxy::fault::Code;
 //!
-//! // Agents retry what is overloaded, and not a request that is refused.
+//! // Agents may retry a request that the proxy had no capacity for.
 //! assert!(Code::OVERLOADED.retryable && Code::OVERLOADED.status == 503);
 //! ```
 
