@@ -50,7 +50,7 @@ pub struct Config {
     /// Directory of the store, the journal and the seal keys.
     pub state_dir: PathBuf,
     pub store: StoreConfig,
-    /// Providers by name. `anthropic`, `openai` and `gemini` always exist.
+    /// Providers by name: the built-in and the configured ones that requests may reach.
     pub upstreams: BTreeMap<String, UpstreamConfig>,
     /// Clients that may use the proxy, including those of `server.clients_dir`.
     pub clients: Vec<ClientKey>,
