@@ -479,7 +479,9 @@ async fn two_replicas_at_the_limit_send_one_request_each_at_most() {
             assert!(said.contains("stopped: the budget"), "{said}");
         }
     }
-    assert_eq!(stage.provider.generations().len(), 3);
+    // Two if one replica had entered its request before the other one looked.
+    let sent = stage.provider.generations().len();
+    assert!((2..=3).contains(&sent), "{sent}");
 }
 
 /// Work that agents really did: nothing of it is a loop.
