@@ -86,7 +86,7 @@ async fn upstreams_are_reached_through_the_proxy_of_the_environment() {
     let address = front.data.strip_prefix("https://").unwrap().to_owned();
     let port = address.split(':').nth(1).unwrap().to_owned();
     // `user:secret-word`, as basic authentication.
-    let credentials = "proxy-authorization: Basic dXNlcjpzZWNyZXQtd29yZA==";
+    let credentials = "dXNlcjpzZWNyZXQtd29yZA==";
     let (proxy, heads) = outbound_proxy(address, credentials);
     let state = dir.path().join("state");
     let start = |variables: &[(&str, &str)]| {
@@ -112,7 +112,8 @@ async fn upstreams_are_reached_through_the_proxy_of_the_environment() {
         }
         Program::launch(command.envs(variables.iter().copied()))
     };
-    let with_credentials = format!("http://user:secret-word@{proxy}");
+    let as_user = |password: &str| format!("http://user:{password}@{proxy}");
+    let with_credentials = as_user("secret-word");
     let program = start(&[("HTTPS_PROXY", &with_credentials)]);
     let answer = ask(&program).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -125,7 +126,7 @@ async fn upstreams_are_reached_through_the_proxy_of_the_environment() {
     assert!(!head.contains("x-api-key"), "{head}");
     drop(program);
     // The error names the proxy, and not its password.
-    let program = start(&[("https_proxy", &format!("http://user:wrong-word@{proxy}"))]);
+    let program = start(&[("https_proxy", &as_user("wrong-word"))]);
     let answer = ask(&program).await;
     assert_eq!(answer.status, 502, "{}", answer.text());
     assert!(answer.text().contains(&proxy), "{}", answer.text());

@@ -51,8 +51,8 @@ async fn two_api_keys_are_two_principals_without_clients() {
     let config = config_for(&provider, dir.path(), "server.hosts = ['baton.test']\n");
     let program = Program::start(&config, &dir.path().join("state"));
     let (ada, grace) = (
-        ("x-api-key", "sk-ant-api03-ada"),
-        ("x-api-key", "sk-ant-api03-grace"),
+        ("x-api-key", "key-of-ada"),
+        ("x-api-key", "key-of-grace"),
     );
     let history = [
         user("Mend it."),

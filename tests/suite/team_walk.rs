@@ -22,6 +22,11 @@ use crate::harness::{AgentWire, RawResponse, client, read, temp};
 
 const HOST: &str = "baton.example.com";
 
+/// Sign-in of a plan, as ada's agent sends it.
+const SIGN_IN: &str = "Bearer sign-in-of-ada";
+
+const PASSWORD: &str = "password-of-the-store";
+
 /// The steps of the page, each with its blocks of code as language and text.
 fn steps() -> Vec<Vec<(String, String)>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
@@ -71,8 +76,8 @@ impl Machine {
             .args(["-euc", &self.here(script)])
             .env("PATH", format!("{}:{path}", program.display()))
             .env("HOME", self.dir.path())
-            .env("ANTHROPIC_API_KEY", "sk-ant-of-the-team-0123")
-            .env("STORE_PASSWORD", "password-of-the-store")
+            .env("ANTHROPIC_API_KEY", "key-of-the-provider-0123")
+            .env("STORE_PASSWORD", PASSWORD)
             .env_remove("BATON_CONFIG");
         command
     }
@@ -245,16 +250,13 @@ async fn each_step_of_the_page_works() {
         shown.contains("/u/plan ANTHROPIC_CUSTOM_HEADERS=\"x-api-key: "),
         "{shown}"
     );
-    let both = [
-        ("authorization", "Bearer sk-ant-oat01-of-ada"),
-        ("x-api-key", key.as_str()),
-    ];
+    let both = [("authorization", SIGN_IN), ("x-api-key", key.as_str())];
     let answer = machine.ask("/u/plan/v1/messages", &both, &history()[..1]).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     let seen = provider.generations();
     let (own, plan) = (&seen[0], &seen[1]);
-    assert_eq!(own.header("x-api-key"), Some("sk-ant-of-the-team-0123"));
-    assert_eq!(plan.header("authorization"), Some("Bearer sk-ant-oat01-of-ada"));
+    assert_eq!(own.header("x-api-key"), Some("key-of-the-provider-0123"));
+    assert_eq!(plan.header("authorization"), Some(SIGN_IN));
     assert_eq!(plan.header("x-api-key"), None);
 
     // 7. Who did what, after a handoff of ada's.
@@ -322,7 +324,7 @@ async fn each_step_of_the_page_works() {
     let commands = text(&steps[8][0], "sh").replace("redis-cli", &format!("redis-cli -p {}", server.port));
     let output = said(&machine.run(&commands));
     assert_eq!(output, "OK\nOK\n");
-    let url = format!("redis://baton:password-of-the-store@127.0.0.1:{}", server.port);
+    let url = format!("redis://baton:{PASSWORD}@127.0.0.1:{}", server.port);
     fs::write(etc.join("store.url"), &url).unwrap();
     let replica = config
         .replace(

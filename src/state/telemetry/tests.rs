@@ -122,11 +122,11 @@ fn an_exchange_is_one_line_with_stable_field_names() {
 fn the_reference_has_every_field_of_the_log() {
     let page = include_str!("../../../docs/reference.md");
     let (_, section) = page.split_once("\n## Log fields\n").unwrap();
-    let rows = section.split("\n## ").next().unwrap().lines();
-    let cells = rows.filter_map(|row| row.strip_prefix("* `")?.split(": ").next());
-    let mut listed: Vec<_> = cells
-        .flat_map(|cell| cell.split(", "))
-        .map(|name| name.trim_matches('`'))
+    let items = section.split("\n## ").next().unwrap().split("\n* `").skip(1);
+    let names = items.filter_map(|item| item.split(": ").next());
+    let mut listed: Vec<_> = names
+        .flat_map(|names| names.split(','))
+        .map(|name| name.trim_matches(|c: char| c == '`' || c.is_whitespace()))
         .collect();
     let event = ExchangeEvent::default();
     let mut logged: Vec<_> = event.fields().map(|(name, _)| name).collect();
