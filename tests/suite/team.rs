@@ -50,10 +50,7 @@ async fn two_api_keys_are_two_principals_without_clients() {
     let dir = temp();
     let config = config_for(&provider, dir.path(), "server.hosts = ['baton.test']\n");
     let program = Program::start(&config, &dir.path().join("state"));
-    let (ada, grace) = (
-        ("x-api-key", "key-of-ada"),
-        ("x-api-key", "key-of-grace"),
-    );
+    let (ada, grace) = (("x-api-key", "key-of-ada"), ("x-api-key", "key-of-grace"));
     let history = [
         user("Mend it."),
         json!({"role": "assistant", "content": "Looking."}),
