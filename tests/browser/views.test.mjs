@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import test, { after, afterEach, before, beforeEach } from "node:test";
 import { promisify } from "node:util";
 import { launch, live, open, ready, shot } from "./browser.mjs";
@@ -135,11 +136,12 @@ test("an undone handoff is called undone everywhere, and its undo can be taken b
 
 test("the example is the demo's", { skip: !process.env.BATON_PROGRAM && "BATON_PROGRAM is not set" }, async () => {
   const { stdout } = await promisify(execFile)(process.env.BATON_PROGRAM, ["demo", "--json"]);
-  const { turns, handoffs, example } = JSON.parse(stdout);
+  const { turns, handoffs } = JSON.parse(stdout);
+  const script = JSON.parse(await readFile(new URL("../../src/cli/demo/script.json", import.meta.url)));
   await go();
   const { DEMO, DEMO_TITLE, DEMO_REASONS } = await page.evaluate(async () => ({ ...(await import(new URL("home.js", document.querySelector("script[src]").src))) }));
   assert.deepEqual(DEMO_REASONS, handoffs.map((it) => it.reason));
-  assert.ok(example.received.parts.some((part) => part.begins.startsWith(DEMO_TITLE)), DEMO_TITLE);
+  assert.ok(script.opening.some((part) => part.text.startsWith(DEMO_TITLE)), DEMO_TITLE);
   const near = (a, b) => Math.abs(a - b) <= Math.max(10, 0.1 * b);
   assert.equal(DEMO.length, turns.length);
   for (const [at, turn] of turns.entries()) {

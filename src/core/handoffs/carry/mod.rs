@@ -152,14 +152,8 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         is_told
     });
     lacking.rules(&words.rules, finished, newest.as_deref());
-    for todo in open_todos(&words.todos).filter(|_| has_all) {
-        // Compared without number and state, which a prompt words in its own way.
-        let text = one_line(&todo.item.text, LINE);
-        let line = format!("[{}] {}", todo.item.state.name(), one_line(&todo.text(), LINE));
-        let item = lacking
-            .block
-            .put(CarriedKind::Todo, line, lacking.index.has(&text, false));
-        lacking.items.push(item);
+    if has_all {
+        lacking.todos(words);
     }
     let files = seen.and_then(|seen| unnamed_files(seen, prompt));
     if let Some(files) = files {
@@ -187,6 +181,19 @@ struct Lacking {
 }
 
 impl Lacking {
+    /// Adds the open to-dos.
+    fn todos(&mut self, words: &UsersWords) {
+        for todo in open_todos(&words.todos) {
+            // Compared without number and state, which a prompt words in its own way.
+            let text = one_line(&todo.item.text, LINE);
+            let line = format!("[{}] {}", todo.item.state.name(), one_line(&todo.text(), LINE));
+            let item = self
+                .block
+                .put(CarriedKind::Todo, line, self.index.has(&text, false));
+            self.items.push(item);
+        }
+    }
+
     /// Adds rules, newest first. Prohibitions have priority if not all rules fit.
     ///
     /// A rule that the newest message quotes counts as included.

@@ -19,9 +19,9 @@ export const DEMO_TITLE = "Work through docs/plan.md: 4 tasks, one after the oth
 export const DEMO_REASONS = ["task 1 is done: survey the storage layer", "task 2 is done: put a trait in front of it", "task 3 is done: write the SQLite store"];
 /** Requests of that session: the received size, then the sent sizes, in hundreds of bytes. */
 export const DEMO = [
-  [14, 25], [55, 66], [114, 125], [136, 147], [153, 164], [194, 205], [253, 264, 40], [340, 115], [434, 209],
-  [456, 232], [473, 249], [549, 325], [644, 419, 41], [698, 83], [757, 142], [780, 164], [797, 182], [839, 223],
-  [898, 282, 43], [989, 120], [1085, 216], [1107, 238], [1124, 255], [1201, 331], [1296, 427],
+  [14, 26], [52, 64], [108, 119], [114, 125], [119, 130], [155, 166], [218, 229, 42], [300, 111], [387, 198],
+  [393, 204], [398, 209], [464, 275], [564, 375, 44], [620, 84], [671, 135], [678, 142], [683, 147],
+  [727, 192], [781, 245, 45], [900, 148], [1003, 251], [1010, 257], [1015, 262], [1085, 332], [1187, 434],
 ];
 
 export async function home(ctx) {
