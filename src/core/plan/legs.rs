@@ -131,7 +131,7 @@ impl<'a> PlannedRequest<'a> {
         self.rewritten(&what).cut_at(self.pin.active_id())
     }
 
-    /// Builds a request for a text-only response to a single message, without the conversation.
+    /// Builds a request for a plain-text response to a single message, without the conversation.
     pub fn for_a_lone_text(&self, lone: LoneText<'_>) -> RewriteOutcome {
         lone_text(self.reading, lone)
     }

@@ -55,7 +55,7 @@ pub fn rewrite(reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     }
 }
 
-/// Builds a request for a text-only response to a single message, without the conversation.
+/// Builds a request for a plain-text response to a single message, without the conversation.
 pub fn lone_text(reading: &RequestReading, lone: LoneText<'_>) -> RewriteOutcome {
     let mut elements = Elements::new(reading);
     let message = reading.view.wire().user_text(lone.text);

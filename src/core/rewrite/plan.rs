@@ -91,7 +91,7 @@ pub struct Rewrite<'a> {
     pub previous: Option<ContinuedResponse<'a>>,
     /// Tags that identify a preamble, for counting messages.
     pub tags: &'a [String],
-    /// Form of a request for a text-only response, such as a draft.
+    /// Form of a request for a plain-text response, such as a draft.
     pub text_only: Option<TextOnly>,
     /// Model that replaces the requested one.
     pub model: Option<&'a str>,

@@ -62,7 +62,7 @@ pub(super) fn unanswered(view: &View, look: NoteSearch<'_>) -> Vec<usize> {
     unanswered
 }
 
-/// Whether a text block of a user turn may begin with this prefix.
+/// Whether a block of text in a user turn may begin with this prefix.
 fn may_begin(view: &View, turn: usize, prefix: &str) -> bool {
     let raw = view.text(view.turns[turn].span);
     let mut found = memmem::find_iter(raw, prefix);

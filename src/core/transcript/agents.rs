@@ -48,7 +48,7 @@ impl AgentKind {
         known.map_or("", |(_, words)| words)
     }
 
-    /// Finds the agent whose words are in one of `texts`; the first match counts.
+    /// Finds the agent whose words occur; the first match counts.
     pub(super) fn from_texts(texts: &[JsonText<'_>]) -> Option<Self> {
         texts.iter().find_map(|text| {
             // Only the beginning: a file that the agent read may name any agent.

@@ -113,7 +113,7 @@ pub(super) fn end(
     let stated = answer.exit();
     let code = match shell.map(|shell| shell.code_form) {
         _ if stated.is_some() => stated,
-        // If several texts state a code, none of them is certain.
+        // If several results state a code, none of them is certain.
         Some(CodeForm::AsJson) => {
             let mut codes = texts.iter().filter_map(|text| json_code(&text.get()));
             codes.next().filter(|_| codes.next().is_none())

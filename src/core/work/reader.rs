@@ -27,7 +27,7 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 
-/// Maximum size of a text block in bytes; only the beginning and end of longer ones are kept.
+/// Maximum size of a block of text in bytes; only the beginning and end of longer ones are kept.
 const TEXT: usize = 16 * 1024;
 /// Maximum size of a result in bytes; only the beginning and end of longer ones are examined.
 const RESULT: usize = 64 * 1024;

@@ -30,11 +30,11 @@ const LAUNCHES: &str = "Launching skill: ";
 /// Number of bytes at the start of a result that are enough to recognize it.
 pub const RESULT_BEGINNING: usize = 64;
 
-/// Maximum number of harness blocks read at the start of a text block. With more of them, all of it counts as
+/// Maximum number of harness blocks read at the start of a block of text. With more of them, all of it counts as
 /// the harness's.
 const MAX_BLOCKS: usize = 64;
 
-/// A range of a text block, and its speaker.
+/// A range of a block of text, and its speaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spoken {
     pub by: UserText,
@@ -165,7 +165,7 @@ impl TurnReader<'_> {
         }
     }
 
-    /// Reads the harness blocks at the start of a text block.
+    /// Reads the harness blocks at the start of a block of text.
     ///
     /// Stops at the user's words, or at a speaker who has the whole rest.
     fn divide(&mut self, text: &str) {
@@ -242,7 +242,7 @@ impl TurnReader<'_> {
     }
 }
 
-/// Range of the carry-over prompt at the start of a text block. Pins and the goal may precede it.
+/// Range of the carry-over prompt at the start of a block of text. Pins and the goal may precede it.
 fn carried_over(text: &str, carry_overs: &[String]) -> Option<Range<usize>> {
     let rest = goals::without_stated(wordings::after_pins(text.trim_start()));
     let mut prompts = carry_overs.iter().map(|prompt| prompt.trim());
