@@ -226,7 +226,7 @@ fn decisions(text: &str) -> BTreeMap<String, String> {
 }
 
 impl HandoffFile {
-    /// Fills empty members from what was read in prose. Existing values are kept.
+    /// Fills empty members with those that were found in prose. Existing values are kept.
     pub fn fill(&mut self, text: Self) {
         fn fill<T: Default + PartialEq>(place: &mut T, found: T) {
             if *place == T::default() {
