@@ -28,7 +28,7 @@ pub(super) type Wordings = &'static [&'static [&'static str]];
 
 /// A provider API. Each row names only the fields that differ from `new`.
 pub struct Wire {
-    pub id: WireId,
+    pub(super) id: WireId,
     /// Provider in the spelling of OpenTelemetry's conventions (`gen_ai.provider.name`).
     pub provider: &'static str,
     /// Framing of streams unless the request asks for another one.
