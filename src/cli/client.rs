@@ -175,14 +175,7 @@ fn command(agent: &'static AgentSetup, url: &str, key: &str) -> String {
 fn client_url(config: &Config) -> String {
     let listen = config.server.listen;
     match config.server.hosts.first() {
-        Some(host) => {
-            let scheme = if config.server.tls().is_some() {
-                "https"
-            } else {
-                "http"
-            };
-            format!("{scheme}://{host}:{}", listen.port())
-        }
+        Some(host) => format!("{}://{host}:{}", config.server.scheme(), listen.port()),
         None => running::url(config, running::reachable(listen)),
     }
 }

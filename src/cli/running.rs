@@ -124,17 +124,12 @@ pub(super) fn serving_at(dir: &Path, address: SocketAddr) -> Option<Process> {
 
 /// The URL of a data listener at this address.
 pub(super) fn url(config: &Config, address: SocketAddr) -> String {
-    with_scheme(config.server.tls().is_some(), address)
+    format!("{}://{address}", config.server.scheme())
 }
 
 /// The URL of an admin listener at this address.
 pub(super) fn admin_url(config: &Config, address: SocketAddr) -> String {
-    with_scheme(config.admin.tls().is_some(), address)
-}
-
-fn with_scheme(has_tls: bool, address: SocketAddr) -> String {
-    let scheme = if has_tls { "https" } else { "http" };
-    format!("{scheme}://{address}")
+    format!("{}://{address}", config.admin.scheme())
 }
 
 /// An address at which this machine reaches a listener.
@@ -234,17 +229,13 @@ fn requested(
     let mut stream = TcpStream::connect_timeout(&resolved, TIMEOUT)?;
     stream.set_read_timeout(timeout)?;
     let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n{more}connection: close\r\n\r\n");
-    match &proxy.admin_certificate {
-        None => {
-            stream.write_all(head.as_bytes())?;
-            Ok(Box::new(stream))
-        }
-        Some(chain) => {
-            let mut stream = pinned_tls::connect(stream, chain, resolved.ip())?;
-            stream.write_all(head.as_bytes())?;
-            Ok(Box::new(stream))
-        }
-    }
+    let Some(chain) = &proxy.admin_certificate else {
+        stream.write_all(head.as_bytes())?;
+        return Ok(Box::new(stream));
+    };
+    let mut stream = pinned_tls::connect(stream, chain, resolved.ip())?;
+    stream.write_all(head.as_bytes())?;
+    Ok(Box::new(stream))
 }
 
 /// Reports on standard error whenever a model begins a draft for this run, until the process ends.

@@ -52,10 +52,9 @@ pub(super) fn answer(parts: &Parts, config: &Config) -> Response<ResponseBody> {
 
 /// Describes where the inspector is. A listener on all addresses has no URL to show, only its port.
 fn inspector(admin: &Admin, link: impl FnOnce(String) -> String) -> String {
-    let scheme = if admin.tls().is_some() { "https" } else { "http" };
     match admin.listen.ip().is_unspecified() {
         true => format!("port {} of this machine", admin.listen.port()),
-        false => link(format!("{scheme}://{}/", admin.listen)),
+        false => link(format!("{}://{}/", admin.scheme(), admin.listen)),
     }
 }
 
@@ -64,11 +63,7 @@ fn page(parts: &Parts, config: &Config) -> Response<ResponseBody> {
         Some(authority) => authority.as_str(),
         None => headers::text(&parts.headers, "host").unwrap_or("localhost"),
     };
-    let scheme = if config.server.tls().is_some() {
-        "https"
-    } else {
-        "http"
-    };
+    let scheme = config.server.scheme();
     let text = text(&escaped(&format!("{scheme}://{host}")), &config.admin);
     let mut response = Response::new(ResponseBody::whole(text));
     for (name, value) in HEADERS {

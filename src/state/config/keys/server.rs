@@ -79,6 +79,11 @@ impl ListenerConfig {
         self.tls_cert.as_deref().zip(self.tls_key.as_deref())
     }
 
+    /// Returns the scheme of the listener's URLs.
+    pub fn scheme(&self) -> &'static str {
+        scheme(self.tls())
+    }
+
     /// Whether other machines can reach the listener.
     ///
     /// They can if its address is not loopback, or if host names are configured: those are for a reverse proxy before
@@ -127,6 +132,11 @@ impl Admin {
         self.tls_cert.as_deref().zip(self.tls_key.as_deref())
     }
 
+    /// Returns the scheme of the listener's URLs.
+    pub fn scheme(&self) -> &'static str {
+        scheme(self.tls())
+    }
+
     /// Returns the tokens, each with its key in the config.
     pub fn tokens(&self) -> impl Iterator<Item = (&'static str, &Secret)> {
         let all = [
@@ -150,4 +160,8 @@ impl Default for Admin {
             tls_key: None,
         }
     }
+}
+
+fn scheme(tls: Option<(&Path, &Path)>) -> &'static str {
+    if tls.is_some() { "https" } else { "http" }
 }
