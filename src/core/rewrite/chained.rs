@@ -1,5 +1,7 @@
 //! Counts the handoffs of a model that hands over repeatedly and does almost no work in between.
 
+use std::collections::HashSet;
+
 use memchr::memmem;
 
 use super::RequestReading;
@@ -15,39 +17,43 @@ const MAX_ROUNDS: usize = 2;
 /// Counts the newest handoffs of a transcript that form a chain, up to `max`.
 ///
 /// Two handoffs belong to a chain if at most `MAX_ROUNDS` rounds of tool calls and no user text are between
-/// them.
+/// them. A round counts by its results, which every agent sends whole, unlike the calls.
 pub fn chained(reading: &RequestReading, tags: &[String], max: u32) -> u32 {
-    let candidates = reading.candidates();
+    let mut handoffs = reading.candidates();
+    handoffs.retain(|one| !one.by_user);
+    if handoffs.is_empty() {
+        // Most transcripts have none, and then no turn is parsed.
+        return 0;
+    }
     let view = &reading.view;
-    let (mut count, mut rounds, mut in_round) = (0, 0, false);
+    // An agent may keep a sentinel twice, with an interrupted response and with its repetition.
+    let mut chain = HashSet::new();
+    let (mut rounds, mut in_round) = (0, false);
     for turn in (0..view.turns.len()).rev() {
-        // Most transcripts have no handoff, and then no turn is parsed.
-        if candidates.is_empty() || rounds > MAX_ROUNDS || count >= max {
-            break;
-        }
         match view.turns[turn].role {
-            Role::Assistant => {
-                // A response may come back as several turns, which are one round until a result follows.
-                if !in_round && has_call(view, turn) {
-                    (rounds, in_round) = (rounds + 1, true);
-                }
-                let here = candidates.iter().filter(|one| one.turn == turn && !one.by_user);
-                let here = here.count() as u32;
-                if here > 0 && rounds <= MAX_ROUNDS {
-                    (count, rounds) = (count + here, 0);
+            Role::User | Role::Tool if is_by_user(view, turn, tags) => break,
+            Role::User | Role::Tool if !in_round && has_result(view, turn) => {
+                (rounds, in_round) = (rounds + 1, true);
+            }
+            role if role.may_be_models() => {
+                in_round = false;
+                for one in handoffs.iter().filter(|one| one.turn == turn) {
+                    chain.insert(one.sentinel.id);
+                    rounds = 0;
                 }
             }
-            Role::User | Role::Tool if is_by_user(view, turn, tags) => break,
-            Role::User | Role::Tool => in_round = false,
             _ => {}
         }
+        if rounds > MAX_ROUNDS || chain.len() >= max as usize {
+            break;
+        }
     }
-    count.min(max)
+    max.min(chain.len() as u32)
 }
 
-fn has_call(view: &View, turn: usize) -> bool {
+fn has_result(view: &View, turn: usize) -> bool {
     let parts = view.content(turn).parts;
-    parts.iter().any(|part| part.kind == TurnPartKind::Call)
+    parts.iter().any(|part| part.kind == TurnPartKind::Result)
 }
 
 /// Whether a turn has user text.
@@ -60,7 +66,6 @@ fn is_by_user(view: &View, turn: usize, tags: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use serde_json::{Value, json};
     use uuid::Uuid;
 
@@ -95,8 +100,12 @@ mod tests {
     }
 
     fn count(messages: &[Value], max: u32) -> u32 {
-        let body = Bytes::from(json!({"model": "m", "messages": messages}).to_string());
-        let reading = RequestReading::new(wire(WireId::Anthropic), &body, Operation::Generate).unwrap();
+        let body = json!({"model": "m", "messages": messages});
+        count_in(WireId::Anthropic, &body, max)
+    }
+
+    fn count_in(id: WireId, body: &Value, max: u32) -> u32 {
+        let reading = RequestReading::new(wire(id), &body.to_string().into(), Operation::Generate).unwrap();
         chained(&reading, &["<system-reminder>".to_owned()], max)
     }
 
@@ -120,6 +129,38 @@ mod tests {
             1,
             "three rounds lie between it and the one before"
         );
+    }
+
+    #[test]
+    fn a_sentinel_that_the_agent_keeps_twice_is_one_handoff() {
+        let messages = [
+            text("user", "Go on."),
+            handed_over(1),
+            handed_over(1),
+            handed_over(2),
+        ];
+        assert_eq!(count(&messages, 8), 2);
+    }
+
+    #[test]
+    fn handoffs_and_rounds_are_counted_if_they_are_sent_by_reference() {
+        let by_id = |id: &str| json!({"type": "item_reference", "id": id});
+        let handed_over = |n: u128| by_id(&format!("msg_handoff_{}", Uuid::from_u128(n).simple()));
+        let round = |id: &str| {
+            let result = json!({"type": "function_call_output", "call_id": id, "output": "ok"});
+            [by_id(&format!("fc_{id}")), result]
+        };
+        let count = |input: &[Value]| {
+            let body = json!({"model": "m", "input": input});
+            count_in(WireId::OpenaiResponses, &body, 8)
+        };
+        let asks = json!({"type": "message", "role": "user", "content": "Go on."});
+        let mut input = vec![asks, handed_over(1), handed_over(2)];
+        assert_eq!(count(&input), 2);
+        input.extend(["a", "b"].into_iter().flat_map(round));
+        assert_eq!(count(&input), 2);
+        input.extend(round("c"));
+        assert_eq!(count(&input), 0, "a task of three rounds");
     }
 
     #[test]

@@ -586,3 +586,53 @@ fn a_blank_behind_a_refused_call_is_no_message() {
     };
     holds(vec![plain(0), kept, plain(0)]);
 }
+
+/// An agent that keeps the partial output of an interrupted response before its repetition. The sentinel of
+/// one handoff then stands in the history twice, and is one handoff of a chain.
+#[test]
+fn a_handoff_that_an_agent_keeps_twice_is_one_of_its_chain() {
+    let broken_off = LegPlan {
+        trouble: Some(Trouble::CleanEnd(4)),
+        ..leg(&[Piece::Text(0)], End::Natural)
+    };
+    let fires = leg(&[Piece::Good(0)], End::Natural);
+    let twice = Step::Turn {
+        who: 0,
+        legs: vec![
+            fires.clone(),
+            broken_off,
+            fires.clone(),
+            leg(&[Piece::Call], End::Natural),
+        ],
+        stream: true,
+        says: 0,
+        broken: Broken::Doubled,
+        restart_when_broken: false,
+        drafts: Vec::new(),
+    };
+    for stream in [true, false] {
+        let third = turn(0, stream, vec![fires.clone()]);
+        holds(vec![plain(0), twice.clone(), third, plain(0)]);
+    }
+}
+
+/// An agent that sends earlier items only by their ids. The request contains neither the sentinels nor the
+/// calls.
+#[test]
+fn handoffs_in_a_row_are_limited_for_an_agent_that_sends_items_by_reference() {
+    let quirks = AgentQuirks {
+        references: true,
+        ..AgentQuirks::default()
+    };
+    let fires = leg(&[Piece::Good(0)], End::Natural);
+    let works = leg(&[Piece::Call], End::Natural);
+    for stream in [true, false] {
+        let chain = vec![fires.clone(), fires.clone(), fires.clone(), works.clone()];
+        let chain = turn(0, stream, chain);
+        let works = || turn(0, stream, vec![works.clone()]);
+        let fires = || turn(0, stream, vec![fires.clone()]);
+        // One round of calls lies between the chain and the refused handoff, then three.
+        holds_with(quirks, vec![plain(0), chain.clone(), fires(), plain(0)]);
+        holds_with(quirks, vec![plain(0), chain, works(), works(), fires(), plain(0)]);
+    }
+}
