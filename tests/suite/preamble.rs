@@ -134,6 +134,24 @@ async fn the_newest_reminder_of_each_kind_outlives_a_cut() {
     );
 }
 
+/// The command is not sent, so the reminder is the last text of its message, and not the user's.
+#[tokio::test]
+async fn a_reminder_beside_a_command_outlives_its_cut() {
+    let rules = reminder("Codebase and user instructions are shown below.\n\nUse tabs.");
+    let changed = reminder("Instruction files were re-read when this session started:\n\nUse spaces.");
+    let history = [
+        message("user", &[&rules, "Mend it."]),
+        message("assistant", &["So."]),
+        message("user", &[&changed, "::handoff --method local --force Port it."]),
+    ];
+    let stage = Fixture::new(ANTHROPIC, [Reply::text("ok")]).await;
+    let answer = ask(&stage, &history, "read_file").await;
+    let next = stage.then(&history, &answer, "Next.");
+    ask(&stage, &next, "read_file").await;
+    let seen = stage.provider.generations();
+    assert_eq!(texts(&messages(seen.last().unwrap()))[..2], [rules, changed]);
+}
+
 /// Claude Code repeats all of it after its summary.
 #[tokio::test]
 async fn reminders_after_a_compaction_outlive_a_cut() {

@@ -14,6 +14,8 @@ pub struct RemovedCommands {
     pub removed: Option<usize>,
     /// Transcript before the removal, kept until it is in the journal.
     pub original: Option<LocatedBody>,
+    /// Whether the user's last message was removed.
+    pub is_last: bool,
 }
 
 impl RemovedCommands {

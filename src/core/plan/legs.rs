@@ -320,7 +320,10 @@ impl PlannedRequest<'_> {
             // Turns that stay bring their own reminders.
             gone.turns.truncate(view.leading() + kept.from.turns);
         }
-        let current = self.policy.preamble(&gone, None);
+        // Without the command, the harness's last message before it would count as the user's.
+        let is_commanded = self.pin.taken_out.is_last && new.kept.is_none();
+        let until = is_commanded.then_some((gone.turns.len(), 0));
+        let current = self.policy.preamble(&gone, until);
         let found = match &self.pin.active {
             Some(active) if current.is_empty() => preamble::of_head(view, &active.head),
             _ => current,

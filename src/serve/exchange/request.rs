@@ -117,6 +117,7 @@ impl PlannedExchange {
         self.original_hash = Some(self.hash());
         let removed = self.len().saturating_sub(left.view.body.len());
         self.pin.taken_out.add(removed);
+        self.pin.taken_out.is_last = true;
         self.pin.command = None;
         self.body = RequestBody::Plain(left.view.body.clone());
         self.reading = left;
