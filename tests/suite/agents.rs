@@ -860,15 +860,16 @@ async fn what_is_resumed_is_compared_with_its_repository() {
     };
     let json = resumed();
     let drift = json["drift"].as_str().unwrap();
-    assert!(drift.starts_with("Still true: written "), "{drift}");
+    assert_eq!(drift, "Up to date: written just now");
     assert_eq!(json["drifted"], false);
+    // The proxy tells the model. In the prompt it would count as the user's words.
     assert_eq!(
         json["prompt"].as_str().unwrap(),
-        format!("[[handoff-resume:{id}]]\n{drift}.")
+        format!("[[handoff-resume:{id}]]")
     );
     let out = scene.output("handoffs resume", &[&id, "--with", "claude"]);
     assert!(
-        text(&out.stderr).starts_with("baton: Still true: "),
+        text(&out.stderr).starts_with("baton: Up to date: "),
         "{}",
         text(&out.stderr)
     );

@@ -400,7 +400,7 @@ async fn resumed_and_compared(side: Variant) {
     assert!(git(&["commit", "-q", "--allow-empty", "-m", "x"]));
     let store = harness::sqlite(dir.path());
     let compared = |config: &mut Config| config.documents.git_dir = Some(repository.clone());
-    let stage = Fixture::with(side, [handoff(), fresh()], store.clone(), compared).await;
+    let stage = Fixture::with(side, [handoff(), fresh()], store.clone(), |_: &mut Config| {}).await;
     let writer = DocumentWriter::start(settings(dir.path(), compared), store.clone());
     stage.ask(&stage.history(), true).await;
     let made = store
@@ -471,10 +471,14 @@ async fn resumed_and_compared(side: Variant) {
         .unwrap();
     let mut stage = stage;
     let given = writer.clone();
-    stage.restart_by(store.clone(), compared, |mut app| {
-        app.documents = given;
-        app
-    });
+    stage.restart_by(
+        store.clone(),
+        |_: &mut Config| {},
+        |mut app| {
+            app.documents = given;
+            app
+        },
+    );
     let other = [
         stage.user("Another session."),
         (side.message)("assistant", "Here."),
@@ -515,7 +519,7 @@ async fn resumed_and_compared(side: Variant) {
     // Without changes there is no notice.
     assert!(git(&["checkout", "-q", "main"]));
     let said = stage.ask(&other, true).await;
-    assert!(said.text.contains("Still true: "), "{}", said.text);
+    assert!(said.text.contains("Up to date: "), "{}", said.text);
     stage.assert_clean();
 }
 

@@ -109,7 +109,7 @@ fn nothing_is_called_true_that_was_compared_with_no_repository() {
         &["the working directory is not a Git repository"],
     );
     let told = said(dir, &["show", "api", "--for", "fresh"]);
-    let line = "\nNot compared: the working directory is not a Git repository; written 0m ago";
+    let line = "\nNot compared: the working directory is not a Git repository; written just now";
     assert!(told.contains(line), "{told}");
     let told = json_of(&said(dir, &["show", "api", "--for", "fresh", "--json"]));
     assert_eq!(told["compared"], false);

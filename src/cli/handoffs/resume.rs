@@ -26,10 +26,6 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
     let (handoff, drift) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = sentinel::opening(handoff.id);
-    // The model gets the comparison as well, if there is a repository to compare with.
-    if let Some(drift) = drift.as_ref().filter(|drift| drift.compared) {
-        prompt = format!("{prompt}\n{}.", drift.line());
-    }
     if let Some(more) = args
         .prompt
         .as_deref()

@@ -2,6 +2,7 @@
 //!
 //! One line tells the user and the model how the repository has changed since.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,9 +64,9 @@ pub(super) async fn notify(exchange: &mut Exchange) {
 
 /// Compares the document of a handoff with the repository. Returns `None` without a document.
 pub(super) async fn drift(app: &App, principal: &str, handoff: HandoffId) -> Option<Drift> {
-    let dir = app.config.repository()?.to_owned();
+    let dir = app.config.repository().map(Path::to_owned);
     let store = app.sessions.store();
-    let compared = documents::compare_with_repository(store, principal, handoff, Some(dir), LIMIT).await;
+    let compared = documents::compare_with_repository(store, principal, handoff, dir, LIMIT).await;
     let drift = compared
         .inspect_err(|error| tracing::warn!(%handoff, %error, "failed to compare the handoff with the repository; reporting no changes"))
         .ok()??;

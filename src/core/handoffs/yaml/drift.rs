@@ -63,8 +63,7 @@ impl Drift {
 
     /// When the file was written, in words.
     pub fn age(&self) -> Option<String> {
-        self.age_seconds
-            .map(|age| format!("written {} ago", format_age(age)))
+        self.age_seconds.map(|age| format!("written {}", format_age(age)))
     }
 
     /// A line for the user and the model.
@@ -82,7 +81,7 @@ impl Drift {
                 parts.push(format!("{what}: {}", listed(files, NAMED, usize::MAX)));
             }
         }
-        let word = if self.is_drift() { "Drift" } else { "Still true" };
+        let word = if self.is_drift() { "Drift" } else { "Up to date" };
         match parts.is_empty() {
             true => format!("{word}: nothing is known of its age"),
             false => format!("{word}: {}", parts.join("; ")),
@@ -90,12 +89,13 @@ impl Drift {
     }
 }
 
-/// Formats an age as `12m`, `3h` or `5d`.
+/// Formats an age as `just now`, `12m ago`, `3h ago` or `5d ago`.
 fn format_age(seconds: i64) -> String {
     match seconds {
-        ..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
+        ..60 => "just now".to_owned(),
+        60..3600 => format!("{}m ago", seconds / 60),
+        3600..86_400 => format!("{}h ago", seconds / 3600),
+        _ => format!("{}d ago", seconds / 86_400),
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let mut none = Drift::new(&file, Some("main"), now);
         none.commits = 1;
         assert!(!none.is_drift() && none.compared);
-        assert_eq!(none.line(), "Still true: written 2h ago; 1 commit since");
+        assert_eq!(none.line(), "Up to date: written 2h ago; 1 commit since");
         let drift = Drift {
             commits: 3,
             changed: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
@@ -123,10 +123,10 @@ mod tests {
             drift.line(),
             "Drift: written 2h ago; 3 commits since; branch was main, is next; changed since: a, b, c +1 more; gone: e"
         );
-        assert_eq!(Drift::new(&file, None, now).line(), "Still true: written 2h ago");
+        assert_eq!(Drift::new(&file, None, now).line(), "Up to date: written 2h ago");
         assert_eq!(
             Drift::new(&HandoffFile::default(), None, now).line(),
-            "Still true: nothing is known of its age"
+            "Up to date: nothing is known of its age"
         );
     }
 }
