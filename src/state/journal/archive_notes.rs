@@ -115,6 +115,11 @@ impl Archive {
         let Ok(view) = wire::wire(begun.wire).read(&begun.received.text, begun.operation) else {
             return Ok(());
         };
+        let title = summary::title(&view, &self.tags);
+        // A later request may have one.
+        if title.is_empty() {
+            return Ok(());
+        }
         if view.tools.is_some_and(|tools| tools.client) {
             self.side_titles.remove(conversation);
         } else {
@@ -127,11 +132,7 @@ impl Archive {
             }
         }
         // Redacted before it is shortened: half a credential would not be recognized.
-        let title = self
-            .chunk_store
-            .redactor
-            .text(&summary::title(&view, &self.tags))
-            .into_owned();
+        let title = self.chunk_store.redactor.text(&title).into_owned();
         self.conn
             .prepare_cached("INSERT OR REPLACE INTO titles (conversation, title) VALUES (?1, ?2)")?
             .execute(params![conversation, summary::cut(&title)])?;

@@ -230,7 +230,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
         let line = text
             .lines()
             .map(str::trim)
-            .find(|line| !line.is_empty())
+            .find(|line| !line.is_empty() && !is_resume_line(line))
             .unwrap_or_default();
         if tags.iter().any(|tag| line.starts_with(tag.as_str())) {
             // A line from the harness is better than no title.
@@ -244,6 +244,11 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
         }
     }
     fallback
+}
+
+/// Whether a line resumes a handoff, or ends a pasted one. It says nothing about the conversation.
+fn is_resume_line(line: &str) -> bool {
+    line.contains("[handoff-resume:") || line.contains("[/handoff-resume:")
 }
 
 /// Skips the harness's blocks at the beginning of user text.

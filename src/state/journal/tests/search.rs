@@ -23,10 +23,14 @@ fn a_title_is_of_the_first_request_with_tools() {
     assert_eq!(titles(), "<session>");
     note_relayed(&recorder, 2, &side("Another one."));
     assert_eq!(titles(), "<session>");
-    note_relayed(&recorder, 3, &body(&[chat_message("user", "Mend the roof.")]));
+    let line = "[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]";
+    note_relayed(&recorder, 3, &body(&[chat_message("user", line)]));
+    assert_eq!(titles(), "<session>");
+    let resumed = format!("{line}\nMend the roof.");
+    note_relayed(&recorder, 4, &body(&[chat_message("user", &resumed)]));
     assert_eq!(titles(), "Mend the roof.");
-    note_relayed(&recorder, 4, &body(&[chat_message("user", "And the door.")]));
-    note_relayed(&recorder, 5, &side("A summary."));
+    note_relayed(&recorder, 5, &body(&[chat_message("user", "And the door.")]));
+    note_relayed(&recorder, 6, &side("A summary."));
     assert_eq!(titles(), "Mend the roof.");
 }
 
