@@ -123,7 +123,7 @@ pub(super) fn report(failure: &CommandFailure) -> ExitCode {
 }
 
 /// Removes the error numbers that the standard library appends to messages of the operating system.
-fn without_os_codes(message: &str) -> String {
+pub(super) fn without_os_codes(message: &str) -> String {
     // Only digits in the parentheses are removed: the rest of a message may contain these words.
     let mut parts = message.split(" (os error ");
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -200,7 +200,7 @@ fn a_config_that_does_not_hold_is_an_error_with_its_line() {
     // Nothing listens there.
     let machine = Machine::new("http://127.0.0.1:9", free_ports());
     let findings = machine.findings(69, &[]);
-    assert_eq!(finding(&findings, "upstreams", "anthropic").0, "error");
+    assert_eq!(finding(&findings, "upstreams", "network").0, "error");
 }
 
 /// On a server, agents and their sign-ins are left out, and the report is never better than the proxy's own.

@@ -5,6 +5,8 @@ use std::fmt;
 use anstyle::AnsiColor;
 use serde::Serialize;
 
+use crate::cli::output::without_os_codes;
+
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -41,7 +43,7 @@ impl Finding {
         Self {
             severity: FindingSeverity::Ok,
             subject: subject.into(),
-            message: message.into(),
+            message: without_os_codes(&message.into()),
             help: None,
         }
     }

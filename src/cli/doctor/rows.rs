@@ -1,5 +1,6 @@
 //! Rows of `baton doctor`. Each examines one part of an installation. None opens a file with an agent's credentials.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -240,11 +241,26 @@ fn upstreams(installation: &Installation) -> Vec<Finding> {
     let journal = journal.filter(|_| !installation.is_server());
     let recorded = journal.map(|summary| summary.upstreams()).unwrap_or_default();
     let used = used(&installation.config, recorded);
-    installation
-        .probes
-        .iter()
-        .map(|probe| upstream(probe, &used))
-        .collect()
+    judged(&installation.probes, &used)
+}
+
+/// Judges the responses. If none of several upstreams can be reached, the likely cause is the network, which is one
+/// finding.
+pub(super) fn judged(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec<Finding> {
+    let mut findings: Vec<_> = probes.iter().map(|probe| upstream(probe, used)).collect();
+    if probes.len() > 1 && probes.iter().all(|probe| probe.answer.is_err()) {
+        findings.sort_by_key(|finding| Reverse(finding.severity));
+        findings.truncate(1);
+        let first = &mut findings[0];
+        first.subject = "network".to_owned();
+        first.message = format!(
+            "none of {} upstreams can be reached; {}",
+            probes.len(),
+            first.message
+        );
+        first.help = Some("check network, DNS and firewall, or the base URLs".to_owned());
+    }
+    findings
 }
 
 /// Returns the upstreams that are in use according to the journal or the config.
@@ -263,7 +279,7 @@ pub(super) fn used(config: &Config, recorded: BTreeSet<String>) -> BTreeSet<Stri
 
 /// Judges the response of an upstream. Any status below 500 counts as one, because most upstreams refuse a request
 /// without a credential.
-pub(super) fn upstream(probe: &UpstreamProbe, used: &BTreeSet<String>) -> Finding {
+fn upstream(probe: &UpstreamProbe, used: &BTreeSet<String>) -> Finding {
     let (subject, url) = (probe.name.as_str(), &probe.base_url);
     match &probe.answer {
         Ok(status) if status.is_server_error() => Finding::warning(

@@ -4,7 +4,7 @@ use http::StatusCode;
 use pretty_assertions::assert_eq;
 
 use super::installation::{JournalSummary, UpstreamProbe};
-use super::rows::{upstream, used};
+use super::rows::{judged, used};
 use super::*;
 use crate::state::config::{Config, Environment};
 use crate::state::journal::ExchangeRow;
@@ -20,17 +20,13 @@ fn probe(name: &str, answer: Result<u16, &str>) -> UpstreamProbe {
     }
 }
 
-fn findings(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec<Finding> {
-    probes.iter().map(|probe| upstream(probe, used)).collect()
-}
-
 fn severities(findings: &[Finding]) -> Vec<FindingSeverity> {
     findings.iter().map(|finding| finding.severity).collect()
 }
 
 #[test]
 fn a_refusal_counts_as_reachable() {
-    let found = findings(
+    let found = judged(
         &[
             probe("a", Ok(401)),
             probe("b", Ok(404)),
@@ -51,7 +47,7 @@ fn an_unreachable_upstream_is_an_error_where_it_is_used() {
         probe("b", Err("no route")),
         probe("c", Ok(401)),
     ];
-    let found = findings(&probes, &BTreeSet::from(["b".to_owned()]));
+    let found = judged(&probes, &BTreeSet::from(["b".to_owned()]));
     assert_eq!(
         severities(&found),
         [
@@ -66,6 +62,25 @@ fn an_unreachable_upstream_is_an_error_where_it_is_used() {
         "{found:?}"
     );
     assert!(help(&found[1]).starts_with("check network"), "{found:?}");
+}
+
+#[test]
+fn without_a_network_there_is_one_finding() {
+    let probes = [probe("a", Err("no such host")), probe("b", Err("no such host"))];
+    for (used, severity) in [
+        (None, FindingSeverity::Warning),
+        (Some("b"), FindingSeverity::Error),
+    ] {
+        let found = judged(&probes, &used.map(str::to_owned).into_iter().collect());
+        assert_eq!(severities(&found), [severity]);
+        assert_eq!(found[0].subject, "network");
+        assert!(
+            found[0]
+                .message
+                .starts_with("none of 2 upstreams can be reached; https://"),
+            "{found:?}"
+        );
+    }
 }
 
 #[test]
