@@ -118,7 +118,7 @@ pub(super) fn run(args: &UninstallArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state, &[])?;
     let plan = plan(args, &config)?;
     // A proxy of the service is stopped below. Any other must be stopped by whoever started it.
-    if !plan.items.iter().any(Removal::is_service) {
+    if !args.dry_run && !plan.items.iter().any(Removal::is_service) {
         refuse_running(&config, Duration::ZERO)?;
     }
     print(&plan, out)?;

@@ -193,6 +193,8 @@ async fn purge_removes_all_that_a_used_proxy_leaves_and_nothing_else() {
     let words = ["uninstall", "--purge", "--yes", "--state-dir", &dir];
     let refused = home.run(&words);
     assert_eq!(refused.status.code(), Some(69), "{refused:?}");
+    let listed = home.printed(&["uninstall", "--purge", "--dry-run", "--state-dir", &dir]);
+    assert!(listed.contains(&format!("  {dir}/baton.db\n")), "{listed}");
     program.child.kill().unwrap();
     program.child.wait().unwrap();
     fs::write(state.join("notes.txt"), "mine").unwrap();
