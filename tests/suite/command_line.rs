@@ -380,6 +380,16 @@ fn what_is_missing_is_said_with_what_to_do() {
         said.contains("no answered exchanges in ") && said.contains("help: run an agent first"),
         "{said}"
     );
+    let missing = dir.path().join("missing.toml");
+    let out = baton(dir.path(), &["check", "--config"])
+        .arg(&missing)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        said.contains("cannot be read: No such file or directory\n"),
+        "{said}"
+    );
     for (words, wrong) in [
         (&["log", "--limit", "x"][..], "not a number"),
         (&["show", "0199", "--leg", "0"], "legs count from 1"),
@@ -426,6 +436,8 @@ async fn the_key_that_log_shows_is_accepted_by_the_commands_that_take_one() {
     let key = lines.next().unwrap()[column + 1];
     printed(dir.path(), &["export", key]);
     printed(dir.path(), &["savings", "--conversation", key]);
+    let filtered = printed(dir.path(), &["log", &format!("conversation:{key}")]);
+    assert_eq!(filtered, log);
     let followed = printed(
         dir.path(),
         &["log", "--jsonl", "--limit", "0", "--conversation", key],

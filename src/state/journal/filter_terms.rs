@@ -173,7 +173,12 @@ impl FilterTest {
                 names(&TEXTS, FilterKind::Text)
             )
         })?;
-        Ok(Self::Text(field, pattern(value)?))
+        let pattern = match name {
+            // Lists show the beginning of a key, which is enough to name it.
+            "conversation" => pattern(&format!("{value}*"))?,
+            _ => pattern(value)?,
+        };
+        Ok(Self::Text(field, pattern))
     }
 
     pub(super) fn holds(&self, exchange: FilteredRow<'_>) -> bool {
