@@ -146,11 +146,12 @@ impl LocatedValue {
     pub(super) fn pays_or<T>(&self, read: impl FnOnce(&Self) -> ValueResult<T>) -> ValueResult<Option<T>> {
         match &self.raw {
             Raw::Word(text) | Raw::Text(text) if text == "break-even" => Ok(None),
-            // Without this branch a misspelled word would be reported as an invalid number.
-            Raw::Word(text) | Raw::Text(text) if closest_name(text, ["break-even"]).is_some() => value_error(
-                format!("{text:?} is not a known value"),
-                "did you mean \"break-even\"? (or a number, without quotes)",
-            ),
+            Raw::Word(text) | Raw::Text(text) if !text.starts_with(|c: char| c.is_ascii_digit()) => {
+                value_error(
+                    format!("{text:?} is not a known value"),
+                    "write \"break-even\", or a number without quotes",
+                )
+            }
             _ => read(self).map(Some),
         }
     }

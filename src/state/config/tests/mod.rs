@@ -136,16 +136,18 @@ fn all_problems_come_at_once_with_their_places() {
 }
 
 #[test]
-fn a_slip_in_a_word_among_numbers_is_guessed() {
+fn a_word_among_numbers_is_named_whatever_is_written() {
     for key in ["nudge_at", "nudge_tokens"] {
-        let found = problems(&format!("[handoff]\n{key} = \"break_even\"\n"));
-        assert_eq!(found.len(), 1, "{found:#?}");
-        assert!(
-            found[0].contains("did you mean \"break-even\"? (or a number"),
-            "{found:#?}"
-        );
+        for word in ["break_even", "pay"] {
+            let found = problems(&format!("[handoff]\n{key} = \"{word}\"\n"));
+            assert_eq!(found.len(), 1, "{found:#?}");
+            assert!(
+                found[0].contains("write \"break-even\", or a number without quotes"),
+                "{found:#?}"
+            );
+        }
     }
-    let found = problems("[handoff]\nnudge_at = \"half\"\n");
+    let found = problems("[handoff]\nnudge_at = \"0.5\"\n");
     assert!(found[0].contains("expected a number, found text"), "{found:#?}");
 }
 
