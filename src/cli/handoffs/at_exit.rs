@@ -23,6 +23,7 @@ use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, SessionReader};
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, LOCAL};
+use baton_core::text::units::brief;
 
 /// Time that a proxy which keeps running gets to write its journal. It gathers notes for a quarter of a second.
 const WRITTEN: Duration = Duration::from_millis(400);
@@ -35,9 +36,6 @@ const LOOK: Duration = Duration::from_millis(25);
 
 /// Maximum handoffs of a conversation that are searched for the newest one with a document.
 const LATEST: usize = 8;
-
-/// Number of printed characters of an id: its time in milliseconds, with a dash.
-const ID: usize = 13;
 
 /// Writes a handoff with its document for each conversation of a run that has work since its last one.
 ///
@@ -76,11 +74,9 @@ fn write_all(config: &Config, run: &str, is_complete: bool) -> CliResult {
             match write(config, &query, &store, &key).await {
                 Ok(None) => {}
                 Ok(Some((handoff, directory))) => {
-                    let (directory, id) = (shown(&directory), handoff.id.to_string());
+                    let (directory, id) = (shown(&directory), brief(handoff.id));
                     let _ = Out::stderr().line(format_args!(
-                        "baton: this session's handoff is in {}; `baton handoffs resume {}` continues it",
-                        directory,
-                        &id[..ID]
+                        "baton: this session's handoff is in {directory}; `baton handoffs resume {id}` continues it"
                     ));
                 }
                 // The other conversations of the run still get their handoffs.

@@ -17,6 +17,7 @@ use crate::state::files::documents::{self, document_of};
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus, LOCAL};
+use baton_core::text::units::brief;
 
 /// Pause between two reads of the store with `--follow`.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -235,7 +236,9 @@ fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String
     ];
     let cells = |row: &ListRow<'_>| {
         let handoff = row.handoff;
-        let id = format!("{}{}", "  ".repeat(row.depth.min(MAX_DEPTH)), handoff.id);
+        // On a terminal the beginning leaves room for what tells handoffs apart.
+        let id = width.map_or_else(|| handoff.id.to_string(), |_| brief(handoff.id));
+        let id = format!("{}{id}", "  ".repeat(row.depth.min(MAX_DEPTH)));
         let cells = [
             age(handoff.created_ms, now_ms),
             size(handoff.history_bytes),
@@ -288,7 +291,11 @@ mod tests {
             format!("{A}  2h   2.0 KiB  22 B    active  claude  done\\u{{7}}: \\u{{1b}}[2JDo it.")
         );
         assert!(lines[0].starts_with("ID    "));
-        assert!(rows(0, 0, Some(10))[1].ends_with("done\\u{7}: \\u{1b}[2…"));
+        let narrow = &rows(0, 0, Some(10))[1];
+        assert!(
+            narrow.starts_with("0199a3c2-7d1e  ") && narrow.ends_with("done\\u{7}: \\u{1b}[2…"),
+            "{narrow}"
+        );
         assert!(rows(2, 0, None)[1].starts_with(&format!("    {A}  ")));
     }
 

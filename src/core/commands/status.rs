@@ -3,10 +3,7 @@
 use uuid::Uuid;
 
 use crate::record::HandoffId;
-use crate::text::units::short;
-
-/// Number of characters of a handoff's id that commands accept for the whole.
-const ID_CHARS: usize = 13;
+use crate::text::units::{brief, short};
 
 /// Maximum number of repeated lookups that the status names.
 const SHOWN_LOOKUPS: usize = 5;
@@ -39,11 +36,8 @@ impl Status {
         let (all, fixed) = (short(self.tokens), short(self.fixed_tokens));
         let (sees, conversation) = match &self.sees {
             Some((id, about, sent)) => {
-                let id = id.to_string();
-                let sees = format!(
-                    "the model sees the handoff {}{about} and what came after it.",
-                    &id[..ID_CHARS]
-                );
+                let id = brief(*id);
+                let sees = format!("the model sees the handoff {id}{about} and what came after it.");
                 (sees, format!("{} of {all} tokens", short(*sent)))
             }
             None => (

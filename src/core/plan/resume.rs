@@ -6,6 +6,7 @@ use super::{MissingRecords, Need, Records};
 use crate::handoffs::yaml::Drift;
 use crate::marker::pasted;
 use crate::record::{Handoff, HandoffStatus};
+use crate::text::units::brief;
 
 const UNKNOWN: &str = "this handoff is not known here. Give the whole id, as the handoff's line has it. (Its first 13 characters \
                        are enough in its own session, and on a proxy that only you reach. If others reach the proxy, a \
@@ -37,7 +38,7 @@ pub fn handoff_to_resume(
 pub fn resumed_text(handoff: &Handoff, before: Option<HandoffStatus>, drift: Option<&Drift>) -> String {
     let mut text = format!(
         "from here on the model continues from the handoff {}{}.",
-        handoff.id,
+        brief(handoff.id),
         handoff.about()
     );
     if let Some(before) = before.filter(|before| *before != HandoffStatus::Active) {

@@ -4,6 +4,7 @@ use super::{Active, CutTargetLookup, MissingRecords, PlannedRequest, Records};
 use crate::commands::{CommandReply, UndoOutcome};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffId;
+use crate::text::units::{brief, short};
 
 /// Input of an undo, in addition to the request.
 #[derive(Clone, Copy)]
@@ -36,7 +37,8 @@ impl PlannedRequest<'_> {
         };
         if self.pin.undone.is_undone(target) {
             let text = format!(
-                "the undo was reverted. The model sees the handoff {target} again, and what came after it."
+                "the undo was reverted. The model sees the handoff {} again, and what came after it.",
+                brief(target)
             );
             return Ok(done(target, UndoOutcome::TakenBack, text, Some(target)));
         }
@@ -79,16 +81,23 @@ impl PlannedRequest<'_> {
         let over = query.window.and_then(|window| tokens.checked_sub(window));
         if let Some(over) = over.filter(|over| *over > 0) {
             return Ok(refused(format!(
-                "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
+                "nothing was undone: the model would see about {} tokens, {} more than its window holds.",
+                short(tokens),
+                short(over)
             )));
         }
         let in_force = before.as_ref().map(|before| before.id);
         let sees = match in_force {
-            Some(before) => format!("the handoff before it, {before}, and all that came after"),
+            Some(before) => format!(
+                "the handoff before it, {}, and all that came after",
+                brief(before)
+            ),
             None => "the whole history again".to_owned(),
         };
         let text = format!(
-            "the handoff {target} was undone. The model sees {sees}, about {tokens} tokens. The same command reverts this."
+            "the handoff {} was undone. The model sees {sees}, about {} tokens. The same command reverts this.",
+            brief(target),
+            short(tokens)
         );
         Ok(done(target, UndoOutcome::Undone, text, in_force))
     }

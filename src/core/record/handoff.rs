@@ -93,7 +93,11 @@ const ABOUT: usize = 80;
 impl Handoff {
     /// Short description in parentheses, or nothing if the prompt is empty.
     pub fn about(&self) -> String {
-        let line: String = distinctive_line(&self.prompt).chars().take(ABOUT).collect();
+        let whole = distinctive_line(&self.prompt);
+        let mut line: String = whole.chars().take(ABOUT).collect();
+        if line.len() < whole.len() {
+            line.push('…');
+        }
         match line.is_empty() {
             true => String::new(),
             // A reply must not contain a marker from the prompt.
@@ -120,8 +124,16 @@ pub fn distinctive_line(prompt: &str) -> &str {
         true => lines.find(|line| !is_heading(line)).unwrap_or(first),
         false => first,
     };
-    line.trim_start_matches(['#', '>', '-', '*', ' '])
-        .trim_end_matches('*')
+    let line = line.trim_start_matches(['#', '>', '-', '*', ' ']);
+    without_label(line).trim_end_matches('*')
+}
+
+/// Removes the label of a goal, such as `Goal:` or `Goal (the last open request):`, which leaves a narrow list no room.
+pub(crate) fn without_label(line: &str) -> &str {
+    match line.split_once(": ") {
+        Some((label, goal)) if label == "Goal" || label.starts_with("Goal (") => goal.trim_start(),
+        _ => line,
+    }
 }
 
 named! {
@@ -223,7 +235,12 @@ mod tests {
             ),
             ("**Goal**\n- Port the tests", "Port the tests"),
             ("Goal:\nMend it", "Mend it"),
-            ("Goal: mend it\nmore", "Goal: mend it"),
+            ("Goal: mend it\nmore", "mend it"),
+            (
+                "## Task\nGoal (the last open request): Mend it: now.",
+                "Mend it: now.",
+            ),
+            ("Last goal (done): Mend it.", "Last goal (done): Mend it."),
             ("---\n## Only a heading", "Only a heading"),
             ("<handoff-context>\n## Context\nUnder way: it", "Under way: it"),
             ("", ""),

@@ -15,6 +15,7 @@ mod response_origin;
 
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT, RecordChange, Update, UpdateOutcome};
 pub use conversation::{Conversation, NamedTopic, RepeatedAnswer, is_topic};
+pub(crate) use handoff::without_label;
 pub use handoff::{
     CarriedItem, CarriedKind, CarriedState, DocumentRecord, Handoff, HandoffOrigin, HandoffStatus, KeptTurns,
     distinctive_line,

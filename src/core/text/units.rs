@@ -1,4 +1,16 @@
-//! Formats counts for users.
+//! Formats counts and ids for users.
+
+use uuid::Uuid;
+
+/// Number of characters of an id that commands accept for the whole: its time in milliseconds.
+const ID_CHARS: usize = 13;
+
+/// The beginning of an id.
+pub fn brief(id: Uuid) -> String {
+    let mut id = id.to_string();
+    id.truncate(ID_CHARS);
+    id
+}
 
 /// Formats a large number with one decimal, such as `999`, `1.2 k` or `403.6 M`.
 pub fn short(n: u64) -> String {

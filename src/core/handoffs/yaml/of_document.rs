@@ -9,6 +9,7 @@ use super::time::Time;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::handoffs::document::{HandoffDocument, NO_NEXT_ACTION, Severity};
+use crate::record::without_label;
 
 /// Maximum number of items in a list. The limits only apply to the file, the document has everything.
 const ITEMS: usize = 5;
@@ -102,7 +103,7 @@ impl HandoffFile {
         Self {
             session: names::session_of(session),
             created_at: document.created_at.clone(),
-            goal: shortened(&sentence(&document.summary), GOAL_BYTES),
+            goal: shortened(&sentence(without_label(&document.summary)), GOAL_BYTES),
             now: shortened(&one_line(now), GOAL_BYTES),
             test: test(document),
             ..Self::default()

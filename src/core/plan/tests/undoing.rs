@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::commands::{CommandReply, UndoOutcome};
+use crate::text::units::brief;
 
 /// The reply to an undo after responses that showed these strings.
 fn undo(script: &Script, shown: &[String], id: Option<&str>, window: Option<u64>) -> CommandReply {
@@ -48,7 +49,7 @@ fn the_last_handoff_is_undone_and_the_same_command_reverts_it() {
         (Some(UndoOutcome::Undone), Some(second))
     );
     assert!(
-        undone.text.contains(&format!("before it, {first}")),
+        undone.text.contains(&format!("before it, {},", brief(first))),
         "{}",
         undone.text
     );

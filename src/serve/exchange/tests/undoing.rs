@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::commanding::command;
 use super::{Stage, an_id, claude, model, user};
 use baton_core::record::Handoff;
+use baton_core::text::units::brief;
 
 const BEFORE: &str = "Mend it.";
 
@@ -57,7 +58,7 @@ async fn an_undo_in_the_chat_is_reverted_by_the_same_command() {
     };
     let undone = reply(&mut transcript).await;
     assert!(
-        undone.contains(&format!("the handoff {} was undone", handoff.id)),
+        undone.contains(&format!("the handoff {} was undone", brief(handoff.id))),
         "{undone}"
     );
     let offered = stage.request(claude(&transcript)).offered().await;
