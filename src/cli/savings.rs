@@ -272,7 +272,7 @@ fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
         let cuts = plural(sum.cuts as u64, "cut");
         let (name, about) = match sum.arm == JOURNAL_SHADOW {
             true => ("in its shadow", format!("with {cuts} at its moments")),
-            false => (&*sum.title, format!("with {cuts} by this setting")),
+            false => ("another rule", format!("with {cuts} by {}", sum.title)),
         };
         lines.push(line(name, sum.saved, sum.error, &about));
     }
