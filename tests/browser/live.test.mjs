@@ -95,7 +95,7 @@ test("an undo and its undo show on an open page", { skip: !ADMIN && "BATON_ADMIN
   await live(page);
   const step = page.locator(".chain .step").first();
   const says = (word) => page.waitForFunction((word) => document.querySelector(".chain .step")?.innerText.includes(word), word);
-  await says("active");
+  await says("in effect");
   agent.say("::handoff undo");
   await agent.ask();
   await says("undone");
@@ -103,7 +103,7 @@ test("an undo and its undo show on an open page", { skip: !ADMIN && "BATON_ADMIN
   await step.getByRole("button", { name: "Copy redo" }).click();
   agent.say(await page.evaluate(() => navigator.clipboard.readText()));
   await agent.ask();
-  await says("active");
+  await says("in effect");
   assert.doesNotMatch(await step.innerText(), /undone/);
   assert.match(await page.locator(".rows").innerText(), /undo reverted[\s\S]*handoff undone/);
   await step.locator("a").click();

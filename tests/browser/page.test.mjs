@@ -280,8 +280,8 @@ test("the handoff that counts is named", async () => {
   mock.stories = examples();
   await go(talk());
   const steps = page.locator(".chain .step");
-  assert.match(await steps.last().innerText(), /active/);
-  assert.doesNotMatch(await steps.first().innerText(), /active/);
+  assert.match(await steps.last().innerText(), /in effect/);
+  assert.doesNotMatch(await steps.first().innerText(), /in effect/);
 });
 
 test("an exchange shows what was cut next to what was sent", async () => {

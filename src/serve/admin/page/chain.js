@@ -60,7 +60,7 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
     recalled ? plural(recalled, "recall") : null,
     begun(handoff),
     handoff.archived ? "archived" : null,
-    counts ? "active" : undone(handoff) ? "undone" : null,
+    counts ? "in effect" : undone(handoff) ? "undone" : null,
   ].filter(Boolean).join(" · ");
   return h("li", { class: "step" },
     h("span", { class: "badge" }, n),
@@ -69,5 +69,6 @@ function row({ handoff, n, kept, dropped, exchanges, recalled }, counts, undo) {
       h("span", { class: "dim small" }, `${clock(handoff.at_ms)} · ${said}`)),
     h("span", { class: "step-ways" },
       copyButton(() => handoff.resume_line ?? `[[handoff-resume:${handoff.id}]]`, "Copy resume line", { title: "Start a message in a new session with this line to continue from here" }),
-      undo ? undoButton(undo, handoff) : null));
+      // One that never took effect, as at the agent's exit, is in no transcript.
+      undo && (counts || kept !== null || exchanges || undone(handoff)) ? undoButton(undo, handoff) : null));
 }

@@ -205,7 +205,7 @@ export class Chart {
       !this.alone && { key: "ramp", is: ramp, make: () => h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, ramp)) },
       { key: "saw", is: saw, make: () => h("span", { class: "key saw" }, "The model sees ", h("b", { class: "num" }, saw)) },
       last.fixed && { key: "fixed", is: this.now.word(value(last).fixed), make: () => h("span", { class: "key fixed", title: "Sent with every request, before the first message; a handoff does not reduce it" }, "including system prompt and tools ", h("b", { class: "num" }, this.now.word(value(last).fixed))) },
-      this.handoffs.length && { key: "mark", is: this.handoffs.length, make: () => h("span", { class: "key mark" }, plural(this.handoffs.length, "handoff")) },
+      this.handoffs.length && { key: "mark", is: "", make: () => h("span", { class: "key mark" }, "handoff") },
       this.beside && { key: "beside", is: this.beside, make: () => h("span", { title: "Requests outside the conversation, such as titles and token counts" }, `${plural(this.beside, "side call")} not shown`) },
     ].filter(Boolean));
     // The exchange under the pointer stays selected, wherever it is drawn now.

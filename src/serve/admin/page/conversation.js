@@ -89,11 +89,13 @@ class Conversation {
     const received = all ? sum((row) => (row.sent_bytes?.length ? row.received_bytes : 0)) : about.received_bytes;
     const sent = all ? sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0)) : about.sent_bytes;
     const unsent = all ? sum((row) => row.unsent_tokens) : about.unsent_tokens;
+    // As in the lists: one that is left at the agent's exit takes no effect here.
+    const handoffs = all ? sum((row) => row.fired?.length) : about.handoffs;
     say(this.name, this.title());
     say(this.what, [wireName(about.wire), models.length ? line(models.join(", ")) : line(about.model ?? ""), about.client ? line(about.client) : null, brief(about.key ?? this.key)].filter(Boolean).join(" · "));
     facts(this.facts, [
       [count(exchanges), exchanges === 1 ? "exchange" : "exchanges"],
-      [count(this.handoffs.length), this.handoffs.length === 1 ? "handoff" : "handoffs"],
+      [count(handoffs), handoffs === 1 ? "handoff" : "handoffs"],
       [bytes(received), "sent by the agent"],
       [bytes(sent), `sent to the model (${percent(sent, received)})`],
       unsentFact(unsent),

@@ -7,10 +7,9 @@ import { outcome } from "./words.js";
 /** Number of calls that a row has room for. */
 const CALLS = 3;
 
-/** The user's chat command, without the text that follows it. */
+/** The user's chat command. */
 export function command(row, prefix) {
-  if (!prefix || !row.user_line?.startsWith(prefix)) return null;
-  return row.user_line.split(/\s+/).slice(0, 3).join(" ");
+  return prefix && row.user_line?.startsWith(prefix) ? row.user_line : null;
 }
 
 /** Nodes of the line. */

@@ -141,7 +141,7 @@ export function failed(row) {
 const ORIGINS = {
   oneshot: "requested in chat, written by the model",
   bundle: "requested in chat, selected from the history",
-  local: "requested in chat, written without a model",
+  local: "written without a model",
   person: "written by the user",
   auto: "automatic, at the context threshold",
   api: "requested through the API",
