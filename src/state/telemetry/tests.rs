@@ -1,5 +1,6 @@
 //! One event as log fields and as a line.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -51,6 +52,10 @@ impl Write for Lines {
 }
 
 fn logged(event: &ExchangeEvent) -> serde_json::Value {
+    line_of(|| event.log())
+}
+
+fn line_of(log: impl FnOnce()) -> serde_json::Value {
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -58,7 +63,7 @@ fn logged(event: &ExchangeEvent) -> serde_json::Value {
         .flatten_event(true)
         .with_writer(move || writer.clone())
         .finish();
-    tracing::subscriber::with_default(subscriber, || event.log());
+    tracing::subscriber::with_default(subscriber, log);
     let text = lines.text();
     assert_eq!(text.lines().count(), 1);
     serde_json::from_str(&text).unwrap()
@@ -133,6 +138,34 @@ fn the_reference_has_every_field_of_the_log() {
     listed.sort_unstable();
     logged.sort_unstable();
     assert_eq!(listed, logged);
+}
+
+#[test]
+fn the_reference_has_every_field_of_a_handoffs_line() {
+    let page = include_str!("../../../docs/reference.md");
+    let (_, section) = page.split_once("\n## Log fields\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let event = HandoffEvent {
+        id: "x".to_owned(),
+        exchange: "y".to_owned(),
+        conversation: "c".to_owned(),
+        origin: "model",
+        reason: Some("done".to_owned()),
+        wire: "gemini",
+        model: None,
+        at_ms: 0,
+        prompt_bytes: 1,
+        before_bytes: 2,
+        after_bytes: 3,
+        missing_items: BTreeMap::new(),
+        relookups: None,
+    };
+    let line = line_of(|| event.log());
+    let fields = line.as_object().unwrap().keys();
+    let missing: Vec<_> = fields
+        .filter(|name| !section.contains(&format!("`{name}`")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
