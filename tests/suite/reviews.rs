@@ -60,6 +60,14 @@ fn sees(stage: &Fixture, since: &[&str]) {
     let work = ["a: Reading.", "call read_file", "result", "a: Read."];
     assert_eq!(sent[1..], [&work[..], since].concat());
     assert!(!sent.concat().contains("[[handoff-"), "{sent:?}");
+    // The text that follows the prompt is not quoted in it.
+    let quoted = sent[0]
+        .split_once("<carried-over>")
+        .map_or("", |(_, after)| after);
+    assert!(
+        !quoted.contains("- Read on.") && !quoted.contains("- Well."),
+        "{quoted}"
+    );
 }
 
 async fn accepted_in_the_chat(variant: Variant) {

@@ -236,7 +236,7 @@ fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String
     ];
     let cells = |row: &ListRow<'_>| {
         let handoff = row.handoff;
-        // On a terminal the beginning leaves room for what tells handoffs apart.
+        // On a terminal the beginning of an id leaves room for the last column.
         let id = width.map_or_else(|| handoff.id.to_string(), |_| brief(handoff.id));
         let id = format!("{}{id}", "  ".repeat(row.depth.min(MAX_DEPTH)));
         let cells = [

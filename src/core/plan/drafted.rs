@@ -40,10 +40,8 @@ impl PlannedRequest<'_> {
     pub fn drafted(&self, request: &DraftRequest, document: &AcceptedDraft) -> Result<NewHandoff, DraftEnd> {
         let (prompt, origin) = document.carried(request);
         let kept = self.since(document.made_at.as_ref())?;
-        let mut made_of = self.reading.view.clone();
-        let gone = kept.as_ref().map_or(0, |kept| kept.turns);
         // The open message is looked up in the turns that the draft covers.
-        made_of.turns.truncate(made_of.turns.len() - gone);
+        let made_of = self.before_kept(kept.as_ref());
         let open = draft::open_message(&made_of, self.policy.look.tags);
         let reason = request.reason.as_deref().map(sentinel::normalised);
         Ok(NewHandoff {

@@ -19,7 +19,7 @@ use crate::rewrite::{
 };
 use crate::tools::ToolNames;
 use crate::transcript::{SessionGoal, Transcript};
-use crate::wire::{LoneText, TextOnly};
+use crate::wire::{LoneText, TextOnly, View};
 
 /// A handoff that is not stored yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,8 @@ impl NewHandoff {
 pub struct RuleQuery<'a> {
     /// Previous handoff.
     pub earlier: Option<&'a Handoff>,
+    /// Turns that stay after the cut of a reviewed draft, with the user's words in them.
+    pub kept: Option<&'a KeptTurns>,
     /// Whether user messages come from the user. A subagent's come from its parent model.
     pub by_user: bool,
     /// Rules that the user pinned or dropped. They are carried otherwise, or not at all.
@@ -224,9 +226,9 @@ impl PlannedRequest<'_> {
         };
         let said = match query.by_user {
             true => {
-                let transcript = Transcript::from_view(&self.reading.view);
+                let gone = self.before_kept(query.kept);
                 UserMessages::from_transcript(
-                    &transcript,
+                    &Transcript::from_view(&gone),
                     self.policy.look.tags,
                     self.pin.carry_over().as_deref(),
                 )
@@ -315,11 +317,8 @@ impl PlannedRequest<'_> {
         // The results that load deferred tools are cut, so the next context must be told of them.
         let loaded = loaded_tools::line(&Transcript::from_view(view).loaded_tools());
         let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(pins));
-        let mut gone = view.clone();
-        if let Some(kept) = &new.kept {
-            // Turns that stay bring their own reminders.
-            gone.turns.truncate(view.leading() + kept.from.turns);
-        }
+        // Turns that stay bring their own reminders.
+        let gone = self.before_kept(new.kept.as_ref());
         // Without the command, the harness's last message before it would count as the user's.
         let is_commanded = self.pin.taken_out.is_last && new.kept.is_none();
         let until = is_commanded.then_some((gone.turns.len(), 0));
@@ -329,6 +328,14 @@ impl PlannedRequest<'_> {
             _ => current,
         };
         preamble::head(view.wire(), &found, prompt)
+    }
+
+    /// The transcript before the turns that stay after a cut.
+    pub(super) fn before_kept(&self, kept: Option<&KeptTurns>) -> View {
+        let mut view = self.reading.view.clone();
+        let stays = kept.map(|kept| view.leading() + kept.from.turns);
+        view.turns.truncate(stays.unwrap_or(usize::MAX));
+        view
     }
 
     /// Goal that the agent still pursues. If its transcript does not mention one, the active handoff's

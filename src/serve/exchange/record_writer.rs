@@ -19,7 +19,7 @@ use crate::state::telemetry::HandoffEvent;
 use baton_core::handoffs::carry::{self, Carried, CarryScope, Rule, UsersWords};
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::plan::{HandoffSource, NewHandoff, RuleQuery};
-use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPoint};
+use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPoint, KeptTurns};
 use baton_core::response::AnsweredCall;
 use baton_core::text::splice;
 use baton_core::tools::RECALL_NAME;
@@ -58,7 +58,7 @@ pub(super) fn prepare(
     before: u64,
 ) -> Result<PreparedHandoff, StoreError> {
     let has_work = exchange.answer.fired().is_empty();
-    let Carried { prompt, items } = exchange.carried(&new.prompt, new.parent, has_work);
+    let Carried { prompt, items } = exchange.carried(&new, has_work);
     let id = exchange.app.clock.new_id();
     let handoff = Handoff {
         carried: items,
@@ -209,30 +209,30 @@ pub(super) fn pair(
 impl Exchange {
     /// Appends missing items to a prompt.
     ///
-    /// They become part of the prompt, so that the store, the seal and every later request agree. `parent` is
-    /// the previous handoff. `has_work` tells whether the leg that hands off has also done work.
-    fn carried(&self, prompt: &str, parent: Option<HandoffId>, has_work: bool) -> Carried {
+    /// They become part of the prompt, so that the store, the seal and every later request agree. `has_work` tells
+    /// whether the leg that hands off has also done work.
+    fn carried(&self, new: &NewHandoff, has_work: bool) -> Carried {
         let policy = self.app.config.carry_policy();
         let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || {
-            let words = self.users_words(parent);
+            let words = self.users_words(new.parent, new.kept.as_ref());
             // Work of an earlier leg belongs to the handoff that fired there.
             let may_see = has_work && policy.scope == CarryScope::All;
             let seen = may_see
                 .then(|| self.of_view(self.plan().first(self.tooled).rope, SeenFacts::of_work))
                 .flatten();
-            carry::carry(prompt, &words, seen.as_ref(), policy)
+            carry::carry(&new.prompt, &words, seen.as_ref(), policy)
         })
     }
 
     /// Returns the rules that a handoff would carry, newest first.
     pub(super) fn carried_rules(&self) -> Vec<Rule> {
         let weight = self.offered.weight.saturating_mul(READING);
-        heavy::work(weight, || self.users_words(None).rules)
+        heavy::work(weight, || self.users_words(None, None).rules)
     }
 
     /// User statements in the whole history that the agent sends, and the rules of the previous handoff.
-    fn users_words(&self, parent: Option<HandoffId>) -> UsersWords {
+    fn users_words(&self, parent: Option<HandoffId>, kept: Option<&KeptTurns>) -> UsersWords {
         let (config, offered) = (&self.app.config, &self.offered);
         // Reading the user's statements is expensive, so it is skipped if nothing is appended.
         if config.handoff.append_missing == CarryScope::Off {
@@ -244,6 +244,7 @@ impl Exchange {
         let earlier = parent.and_then(|id| self.app.sessions.known_handoff(id));
         self.plan().users_words(&RuleQuery {
             earlier: earlier.as_deref(),
+            kept,
             // A subagent's user is its parent model.
             by_user: !headers::is_of_subagent(&self.ctx.headers),
             without: &without,

@@ -246,7 +246,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
     fallback
 }
 
-/// Whether a line resumes a handoff, or ends a pasted one. It says nothing about the conversation.
+/// Whether a line resumes a handoff, or ends a pasted one.
 fn is_resume_line(line: &str) -> bool {
     line.contains("[handoff-resume:") || line.contains("[/handoff-resume:")
 }
