@@ -236,9 +236,9 @@ pub async fn handle(
     let (mut parts, body) = request.into_parts();
     // Declarations leave the path first, so that routing sees the agent's own path.
     declared::take_from_path(&mut parts);
-    // Answered without admission: a browser has no client key, and the page is not an exchange.
+    // Answered without admission: a probe has no client key, and its answer is not an exchange.
     if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
-        return welcome::answer(&parts, &gateway.parts.config);
+        return welcome::answer(&gateway.parts.config.admin);
     }
     let limits = &gateway.parts.config.limits;
     // Every reader of the body gets the minimum rate, including the one that drains a refused body.
