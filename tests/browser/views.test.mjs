@@ -94,6 +94,15 @@ test("nothing failed is said in so many words", async () => {
   assert.equal(await text("#filter-said"), "No failures.");
 });
 
+test("a handoff by a command, which is not sent, is marked at the next request", async () => {
+  mock.stories = examples();
+  const row = mock.stories[0].rows.find((row) => row.fired.length);
+  Object.assign(row, { sent_bytes: [], tokens: [], statuses: [], user_line: "::handoff" });
+  await go(talk());
+  assert.equal(await page.locator(".handoff-mark").count(), 3);
+  assert.match(await text(".chart"), /3 handoffs/);
+});
+
 test("an empty page shows the demo's conversation with its handoffs, marked as an example", async () => {
   await go();
   assert.match(await text("figure"), /Example: the session of the demo[\s\S]*Work through docs\/plan\.md[\s\S]*none of yours[\s\S]*25 requests, 3 handoffs[\s\S]*The agent sends \d+ KiB[\s\S]*The model sees \d+ KiB/);

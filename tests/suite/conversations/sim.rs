@@ -450,6 +450,7 @@ impl Answering<'_> {
             .any(|(name, _)| *name == "x-claude-code-agent-id");
         let words = self.plan.users_words(&RuleQuery {
             earlier: earlier.as_deref(),
+            kept: new.kept.as_ref(),
             by_user: !subagent,
             without: &[],
             markers: &self.config.draft.markers,

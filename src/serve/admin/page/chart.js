@@ -35,21 +35,26 @@ export function sideCalls(rows) {
 /**
  * Points of a chart: one for each exchange that carries a context, with the sum of tokens not sent so far. Side calls
  * are left out, and so are exchanges with neither tool nor cut between those that have one: they would notch the line.
+ * A handoff of an exchange that is left out, as of a command, belongs to the next point.
  */
 export function points(rows) {
   let unsent = 0;
   let fixed = 0;
+  let fired = [];
   const out = [];
   const mixed = rows.some(isLoop);
   for (const [at, row] of rows.entries()) {
     const sent = row.sent_bytes ?? [];
     unsent += row.unsent_tokens ?? 0;
+    fired.push(...(row.fired ?? []));
     if (!sent.length || !row.received_bytes || isCount(row) || (mixed && !isLoop(row))) continue;
     // A row that was dropped in part lacks this size: the previous one applies.
     fixed = row.fixed_bytes || fixed;
-    const point = { row, n: at + 1, received: row.received_bytes, sent, fixed, unsent };
+    const point = { row, n: at + 1, received: row.received_bytes, sent, fixed, unsent, fired };
     out.push({ ...point, tokens: inTokens(point) });
+    fired = [];
   }
+  out.at(-1)?.fired.push(...fired);
   return out;
 }
 
@@ -71,7 +76,7 @@ export function sketch(rows) {
   const [ramp, saw] = [line((point) => point.received), line((point) => point.sent)];
   const floor = (line) => `0,100 ${line} 1000,100`;
   const shape = (tag, name, points) => s(tag, { class: name, points });
-  const fired = all.flatMap((point, at) => (point.row.fired?.length ? [(1000 * at) / (all.length - 1)] : []));
+  const fired = all.flatMap((point, at) => (point.fired.length ? [(1000 * at) / (all.length - 1)] : []));
   return [
     h("span", { class: "legend" },
       h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, bytes(last.received))),
@@ -201,11 +206,12 @@ export class Chart {
     this.areas();
     this.limitLines(most, width);
     this.marks();
+    const fired = this.points.reduce((sum, point) => sum + point.fired.length, 0);
     patch(this.legend, [
       !this.alone && { key: "ramp", is: ramp, make: () => h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, ramp)) },
       { key: "saw", is: saw, make: () => h("span", { class: "key saw" }, "The model sees ", h("b", { class: "num" }, saw)) },
       last.fixed && { key: "fixed", is: this.now.word(value(last).fixed), make: () => h("span", { class: "key fixed", title: "Sent with every request, before the first message; a handoff does not reduce it" }, "including system prompt and tools ", h("b", { class: "num" }, this.now.word(value(last).fixed))) },
-      this.handoffs.length && { key: "mark", is: "", make: () => h("span", { class: "key mark" }, "handoff") },
+      fired && { key: "mark", is: fired, make: () => h("span", { class: "key mark" }, plural(fired, "handoff")) },
       this.beside && { key: "beside", is: this.beside, make: () => h("span", { title: "Requests outside the conversation, such as titles and token counts" }, `${plural(this.beside, "side call")} not shown`) },
     ].filter(Boolean));
     // The exchange under the pointer stays selected, wherever it is drawn now.
@@ -251,7 +257,7 @@ export class Chart {
   marks() {
     let last = -Infinity;
     const number = new Map(this.handoffs.map((handoff, at) => [handoff.id, at + 1]));
-    const items = this.points.flatMap((point, at) => (point.row.fired ?? []).map((id) => {
+    const items = this.points.flatMap((point, at) => point.fired.map((id) => {
       const x = this.x(at);
       const roomy = x - last >= APART;
       if (roomy) last = x;
@@ -301,7 +307,7 @@ export class Chart {
       ...this.now.of(point).sent.map((value, leg) => [point.sent.length > 1 ? `model saw, request ${leg + 1} of ${point.sent.length}` : "model saw", `${this.now.word(value)} · ${plural(point.row.sent_messages?.[leg] ?? 0, "message")}`]),
       ["so far", unsent(point.unsent)],
     ];
-    const title = `Request ${point.n}${point.row.fired?.length ? " · handoff" : ""}`;
+    const title = `Request ${point.n}${point.fired.length ? " · handoff" : ""}`;
     patch(this.tip, [
       { key: "title", is: title, make: () => h("p", null, h("b", null, title), h("span", { class: "dim" }, clock(point.row.at_ms))) },
       { key: "lines", is: JSON.stringify(lines), make: () => h("dl", null, lines.map(([name, value]) => [h("dt", null, name), h("dd", { class: "num" }, value)])) },
