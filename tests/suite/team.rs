@@ -197,6 +197,12 @@ async fn a_client_reaches_models_and_no_other_path() {
         ("DELETE", "/v1/models/ft:mine"),
         ("GET", "/v1/conversations/conv_1/items"),
         ("POST", "/v1/files%3F/v1/messages"),
+        ("GET", "/v1/files?x=/responses/resp_1"),
+        ("DELETE", "/v1/files/file_1?x=/responses/resp_1"),
+        ("POST", "/v1/organization/admin_api_keys?/responses/resp_1"),
+        ("GET", "/v1/files/responses/resp_1"),
+        ("GET", "/v1/models/m?%24httpMethod=DELETE"),
+        ("GET", "/v1/models/m?_method=DELETE"),
         ("POST", "/u/openai/v1/embeddings"),
     ] {
         let answer = call(&program, "grace", method, target, Value::Null).await;
@@ -240,9 +246,13 @@ async fn a_stored_response_is_its_clients() {
     let id = made.json()["id"].as_str().unwrap().to_owned();
     let target = format!("/v1/responses/{id}");
     let before = lines.lock().unwrap().len();
+    let azure = format!("/u/openai/openai/responses/{id}?api-version=1");
+    let gateway = format!("/u/openai/api/v1/responses/{id}");
     for (method, target, body) in [
         ("GET", target.as_str(), Value::Null),
         ("DELETE", &target, Value::Null),
+        ("GET", &azure, Value::Null),
+        ("GET", &gateway, Value::Null),
         ("POST", "/v1/responses", ask(id.clone().into())),
         (
             "POST",
@@ -272,14 +282,23 @@ async fn a_stored_response_is_its_clients() {
     )
     .await;
     assert_eq!(answer.status, 403, "{}", answer.text());
-    // A body that baton cannot read.
-    let unread = body.replacen('{', "{\"model\":\"m\",", 1);
-    let answer = post(
-        &format!("{}/v1/responses", program.data),
-        &headers[..1],
-        unread.into(),
-    )
-    .await;
+    // Bodies that baton cannot read, or could read in another way than upstream.
+    for unread in [
+        body.replacen('{', "{\"model\":\"m\",", 1),
+        body.replace("response_id", "response\\u005fid"),
+        body.replace("previous_response_id", "Previous_Response_Id"),
+    ] {
+        assert_ne!(unread, body);
+        let url = format!("{}/v1/responses", program.data);
+        let answer = post(&url, &headers[..1], unread.into()).await;
+        assert_eq!(answer.status, 403, "{}", answer.text());
+    }
+    let another_method = http::Request::get(format!("{}/v1/models/m", program.data))
+        .header(headers[0].0, headers[0].1)
+        .header("x-http-method-override", "DELETE")
+        .body(http_body_util::Full::default())
+        .unwrap();
+    let answer = read(client_of_tests().request(another_method).await.unwrap()).await;
     assert_eq!(answer.status, 403, "{}", answer.text());
     assert_eq!(lines.lock().unwrap().len(), before);
     for (method, target, body) in [
@@ -290,6 +309,23 @@ async fn a_stored_response_is_its_clients() {
         let answer = call(&program, "ada", method, target, body).await;
         assert_eq!(answer.status, 200, "{method} {target}: {}", answer.text());
     }
+}
+
+/// A gateway's key in a header of any name is the team's, as an `api_key` is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_in_a_header_of_the_config_reaches_models_only() {
+    let (url, lines) = noting_provider();
+    let dir = temp();
+    let file = team_config(dir.path(), &url, "");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let header = "headers = { x-gateway-key = 'of-the-team' }";
+    std::fs::write(&file, text.replace("api_key = 'sk-team'", header)).unwrap();
+    let program = Program::start(&file, &dir.path().join("state"));
+    for (target, status) in [("/v1/files", 403), ("/v1/models", 200)] {
+        let answer = call(&program, "ada", "GET", target, Value::Null).await;
+        assert_eq!(answer.status, status, "{target}: {}", answer.text());
+    }
+    assert_eq!(*lines.lock().unwrap(), ["GET /v1/models"]);
 }
 
 /// `upstreams.NAME.paths` adds paths, and `server.upstreams` limits the upstreams.

@@ -45,7 +45,8 @@ pub(super) fn is_cramped(limit: &[u8]) -> bool {
 ///
 /// `member` receives each key and the offset of its value, and returns the end of the value. `keys` are those
 /// that a rewrite reads or edits. Parsers disagree about which of two equal keys counts, so a body that
-/// repeats one is refused.
+/// repeats one is refused. So is a body that spells one with escapes or in another case, because upstream may
+/// see a member there that baton does not.
 pub(super) fn body(
     text: &[u8],
     keys: &[&str],
@@ -60,11 +61,15 @@ pub(super) fn body(
     }
     // A bit per key; every wire has fewer than 32 of them.
     let mut seen = 0u32;
-    let mut repeated = false;
+    let (mut repeated, mut disguised) = (false, false);
     let end = json::object(text, start, |key, at| {
-        if let Some(i) = keys.iter().position(|k| k.as_bytes() == key.of(text)) {
-            repeated |= seen & (1 << i) != 0;
-            seen |= 1 << i;
+        let key_text = key.of(text);
+        match keys.iter().position(|k| k.as_bytes() == key_text) {
+            Some(i) => {
+                repeated |= seen & (1 << i) != 0;
+                seen |= 1 << i;
+            }
+            None => disguised |= is_disguised(key_text, keys),
         }
         member(key, at)
     });
@@ -72,10 +77,19 @@ pub(super) fn body(
     if json::blank(text, end) != text.len() {
         return Err(UnreadReason::NotJson(end));
     }
-    if repeated {
-        Err(UnreadReason::RepeatedKey)
-    } else {
-        Ok(())
+    match (repeated, disguised) {
+        (true, _) => Err(UnreadReason::RepeatedKey),
+        (_, true) => Err(UnreadReason::OtherShape),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a key that equals none of `keys` would do so unescaped, or in lower case.
+fn is_disguised(key: &[u8], keys: &[&str]) -> bool {
+    let differs = |byte: &u8| *byte == b'\\' || byte.is_ascii_uppercase();
+    key.iter().any(differs) && {
+        let name = json::unescape(key);
+        keys.iter().any(|k| k.eq_ignore_ascii_case(&name))
     }
 }
 

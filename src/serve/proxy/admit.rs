@@ -120,7 +120,7 @@ impl Admission {
         if let Some(why) = route.misdirection(&upstream.config, &parts.headers, is_local) {
             return Err(Fault::because(Code::OTHER_VENDOR, why));
         }
-        reach::check(&parts.method, &route, upstream)?;
+        reach::check(parts, &route, upstream)?;
         // The configured key replaces the agent's credentials. Those in headers are filtered when the request
         // is sent.
         if upstream.config.api_key.is_some() {

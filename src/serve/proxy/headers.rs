@@ -32,8 +32,15 @@ fn is_remade(name: &str) -> bool {
     matches!(name, "host" | "content-length" | "expect")
 }
 
-/// Forwarding headers that a load balancer may have added. Upstream must not learn the agent's address.
-const FORWARDING: &[&str] = &["forwarded", "x-real-ip", "x-forwarded-"];
+/// Headers that a load balancer may have added, matched by their beginning. Upstream must not learn the agent's address,
+/// and some servers take the path from the last two.
+const FORWARDING: &[&str] = &[
+    "forwarded",
+    "x-real-ip",
+    "x-forwarded-",
+    "x-original-ur",
+    "x-rewrite-url",
+];
 
 /// Headers of a trace (W3C Trace Context and Baggage). Their ids and values are the operator's own.
 const TRACE_CONTEXT: &[&str] = &["traceparent", "tracestate", "baggage"];

@@ -4,6 +4,8 @@
 //! A client needs models. `upstreams.NAME.paths` adds paths.
 
 use http::Method;
+use http::request::Parts;
+use percent_encoding::percent_decode_str;
 
 use super::RequestContext;
 use super::fault::{Code, Fault};
@@ -25,14 +27,25 @@ const LISTS: &[&str] = &[
     "/api/version",
 ];
 
+/// Headers that make some servers take a request for one with another method.
+const METHOD_HEADERS: &[&str] = &["x-http-method-override", "x-http-method", "x-method-override"];
+
+/// Query parameters with the same effect.
+const METHOD_PARAMETERS: &[&str] = &["_method", "$httpMethod"];
+
 /// Checks that a client may use the path of a request.
 ///
 /// # Errors
-/// Returns a fault if the path is not one of models, and the config does not add it.
-pub(super) fn check(method: &Method, route: &Route, upstream: &Upstream) -> Result<(), Fault> {
+/// Returns a fault if the path is not one of models and the config does not add it, or if the request names
+/// another method.
+pub(super) fn check(parts: &Parts, route: &Route, upstream: &Upstream) -> Result<(), Fault> {
     if !upstream.is_guarded || is_added(&upstream.config.paths, &route.target) {
         return Ok(());
     }
+    if names_method(parts) {
+        return Err(Fault::because(Code::PATH, "the request names another method"));
+    }
+    let method = &parts.method;
     let path = path(&route.target);
     let asks_model = *method == Method::POST && route.operation.is_some();
     let is_list = |list: &str| {
@@ -43,7 +56,7 @@ pub(super) fn check(method: &Method, route: &Route, upstream: &Upstream) -> Resu
     // An encoded character could mean another path upstream.
     let is_plain = !path.contains('%');
     let is_allowed = asks_model || (reads && LISTS.iter().any(|list| is_list(list)));
-    match is_plain && (is_allowed || is_stored_response(method, &route.target)) {
+    match is_plain && (is_allowed || is_stored_response(method, path)) {
         true => Ok(()),
         false => Err(Code::PATH.into()),
     }
@@ -62,17 +75,34 @@ fn is_added(added: &[String], target: &str) -> bool {
     })
 }
 
+fn names_method(parts: &Parts) -> bool {
+    let mut parameters = parts.uri.query().into_iter().flat_map(|query| query.split('&'));
+    METHOD_HEADERS
+        .iter()
+        .any(|name| parts.headers.contains_key(*name))
+        || parameters.any(|parameter| {
+            let name = parameter.split('=').next().unwrap_or_default();
+            let name = percent_decode_str(name).decode_utf8_lossy();
+            METHOD_PARAMETERS.contains(&&*name)
+        })
+}
+
 /// Whether a request is about one stored response, whose owner is checked later.
-fn is_stored_response(method: &Method, target: &str) -> bool {
+fn is_stored_response(method: &Method, path: &str) -> bool {
     let acts = matches!(*method, Method::GET | Method::DELETE | Method::POST);
-    acts && stored_responses::split(target).is_some()
+    acts && stored_responses::split(path).is_some()
 }
 
 impl RequestContext {
+    /// Whether the upstream's account belongs to several clients, and no path of the config opens this one to all.
+    fn is_restricted(&self) -> bool {
+        self.upstream.is_guarded && !is_added(&self.upstream.config.paths, &self.target)
+    }
+
     /// Whether the provider's stored responses belong to different clients, which must not reach each other's.
     pub fn owns_responses(&self) -> bool {
         let keeps = self.wire.is_some_and(|id| wire(id).items.is_some());
-        keeps && self.upstream.is_guarded && !is_added(&self.upstream.config.paths, &self.target)
+        keeps && self.is_restricted()
     }
 
     /// Checks that a stored response is this client's.
@@ -80,7 +110,8 @@ impl RequestContext {
     /// # Errors
     /// Returns a fault if the response is another client's or unknown, or the store cannot be read.
     pub async fn check_response(&self, store: &dyn Store, id: &str) -> Result<(), Fault> {
-        if !self.owns_responses() {
+        // Whatever the wire: the path of a stored response need not reveal it.
+        if !self.is_restricted() {
             return Ok(());
         }
         match store.response_id(&self.principal, id).await {

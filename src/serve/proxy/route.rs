@@ -144,6 +144,7 @@ const FAMILIES: &[(&str, WireId)] = &[
     ("/v1/responses", WireId::OpenaiResponses),
     ("/backend-api/codex/responses", WireId::OpenaiResponses),
     ("/openai/v1/responses", WireId::OpenaiResponses),
+    ("/openai/responses", WireId::OpenaiResponses),
 ];
 
 /// Kind of account whose calls use the paths of an API, but are answered by another server at other paths.

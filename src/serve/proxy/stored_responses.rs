@@ -83,11 +83,12 @@ async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped
     }))
 }
 
-/// Splits a target into the part before its response id, the id, and the rest.
+/// Splits a target into the part before the response id in its path, the id, and the rest.
 pub(super) fn split(target: &str) -> Option<(&str, &str, &str)> {
     const FOLDER: &str = "/responses/";
-    let start = target.find(FOLDER)? + FOLDER.len();
-    let len = target[start..].find(['/', '?']).unwrap_or(target.len() - start);
+    let path = target.split('?').next().unwrap_or(target);
+    let start = path.find(FOLDER)? + FOLDER.len();
+    let len = path[start..].find('/').unwrap_or(path.len() - start);
     let id = &target[start..start + len];
     id.starts_with("resp_")
         .then(|| (&target[..start], id, &target[start + len..]))
@@ -125,6 +126,7 @@ mod tests {
         );
         assert_eq!(split("/v1/responses/compact"), None);
         assert_eq!(split("/v1/files/resp_1"), None);
+        assert_eq!(split("/v1/files?x=/responses/resp_1"), None);
     }
 
     #[test]

@@ -5,8 +5,18 @@ use std::collections::BTreeMap;
 use super::problem::{KeyOrigin, Problem, ProblemKind};
 use super::{Config, StoreKind, UpstreamConfig};
 
-/// Headers that may contain a credential of the proxy.
-const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+/// Words in the names of headers that hold a credential, such as `x-gateway-key`.
+const CREDENTIAL_WORDS: [&str; 9] = [
+    "apikey",
+    "auth",
+    "authorization",
+    "cookie",
+    "credential",
+    "key",
+    "password",
+    "secret",
+    "token",
+];
 
 /// Upstreams with the path prefix of their requests, which `base_url` must not repeat.
 const DOUBLED: &[(&str, &str)] = &[
@@ -213,6 +223,10 @@ impl RuleChecker<'_> {
                     self.report(ProblemKind::Missing, &path, message, format!("set its `{name}`"));
                 }
             }
+            if client.name.contains(char::is_control) {
+                let message = "the client's name contains a control character";
+                self.report(ProblemKind::Value, &format!("{path}.name"), message, "remove it");
+            }
             // Compared only with earlier entries, so that each duplicate is reported once.
             let earlier = &clients[..index];
             if !client.name.is_empty() && earlier.iter().any(|other| other.name == client.name) {
@@ -348,7 +362,7 @@ impl RuleChecker<'_> {
 impl UpstreamConfig {
     /// Whether requests to this upstream carry one of the proxy's credentials.
     pub fn has_own_key(&self) -> bool {
-        let mut headers = self.headers.iter();
-        self.api_key.is_some() || headers.any(|(name, _)| CREDENTIAL_HEADERS.contains(&name.as_str()))
+        let mut words = self.headers.iter().flat_map(|(name, _)| name.split(['-', '_']));
+        self.api_key.is_some() || words.any(|word| CREDENTIAL_WORDS.contains(&word))
     }
 }

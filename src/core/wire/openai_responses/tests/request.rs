@@ -112,6 +112,16 @@ fn other_shapes_are_not_read() {
         read(r#"{"input":[],"input":[]}"#).unwrap_err(),
         UnreadReason::RepeatedKey
     );
+    for key in [
+        r"previous_response\u005fid",
+        "Previous_Response_ID",
+        r"conversa\u0074ion",
+        r"s\u0054ore",
+    ] {
+        let body = format!(r#"{{"input":[],"{key}":"resp_1"}}"#);
+        assert_eq!(read(&body).unwrap_err(), UnreadReason::OtherShape, "{key}");
+    }
+    assert!(read(r#"{"input":[],"Other":1,"\u00fcber":2}"#).is_ok());
     assert!(matches!(
         read(r#"{"input":[{"a":1]}"#),
         Err(UnreadReason::NotJson(_))
