@@ -144,6 +144,30 @@ async fn upstreams_are_reached_through_the_proxy_of_the_environment() {
     assert_eq!(heads.lock().unwrap().len(), before);
 }
 
+/// A value that names no proxy does not mean a direct connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_variable_is_an_error_that_names_it() {
+    let dir = temp();
+    for (variable, except, expected) in [
+        ("HTTPS_PROXY", "", "HTTPS_PROXY is not the URL of a proxy"),
+        ("all_proxy", "other.test", "all_proxy is not the URL of a proxy"),
+        ("HTTPS_PROXY", "provider.test", "does not resolve"),
+        ("HTTP_PROXY", "", "does not resolve"),
+    ] {
+        let mut command = serve(&dir.path().join("state"));
+        command.env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", "https://provider.test");
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
+            command.env_remove(name).env_remove(name.to_lowercase());
+        }
+        command.env("NO_PROXY", except);
+        let program = Program::launch(command.env(variable, "http://user:secret word@127.0.0.1:1"));
+        let answer = ask(&program).await;
+        assert_eq!(answer.status, 502, "{}", answer.text());
+        assert!(answer.text().contains(expected), "{variable}: {}", answer.text());
+        assert!(!answer.text().contains("secret"), "{}", answer.text());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_local_upstream_is_never_asked_through_the_proxy() {
     let dir = temp();

@@ -20,7 +20,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::client::proxy::matcher::{Builder, Intercept, Matcher};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
@@ -34,9 +34,72 @@ use crate::state::access::hosts;
 /// Interval of TCP probes on an idle connection. They reveal a peer that a NAT has dropped.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
+/// The outbound proxies that the environment names.
+struct Proxies {
+    usable: Matcher,
+    /// Variables that name none, each with the URLs that it is about.
+    broken: Vec<(String, Matcher)>,
+}
+
+impl Proxies {
+    fn from_env() -> Self {
+        type Set = fn(Builder, String) -> Builder;
+        let variables: [([&str; 2], Set); 3] = [
+            (["HTTP_PROXY", "http_proxy"], |builder, url| builder.http(url)),
+            (["HTTPS_PROXY", "https_proxy"], |builder, url| builder.https(url)),
+            (["ALL_PROXY", "all_proxy"], |builder, url| builder.all(url)),
+        ];
+        let value = |names: [&str; 2]| {
+            let mut names = names.into_iter();
+            names.find_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
+        };
+        let (_, except) = value(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+        let ends = ["http://upstream.invalid", "https://upstream.invalid"].map(Uri::from_static);
+        let broken = variables.into_iter().filter_map(|(names, set)| {
+            let (name, url) = value(names).filter(|(_, url)| !url.trim().is_empty())?;
+            let given = set(Matcher::builder(), url).build();
+            let about = || {
+                set(
+                    Matcher::builder().no(except.clone()),
+                    "http://unnamed.invalid".to_owned(),
+                )
+            };
+            let names_one = ends.iter().any(|end| given.intercept(end).is_some());
+            (!names_one).then(|| (name, about().build()))
+        });
+        Self {
+            usable: Matcher::from_env(),
+            broken: broken.collect(),
+        }
+    }
+
+    /// Returns the proxy for a URL, if it has one.
+    ///
+    /// # Errors
+    /// Returns a fault if a variable that applies names no proxy. A direct connection would go where the user does not
+    /// want one.
+    fn intercept(&self, uri: &Uri) -> Result<Option<Intercept>, Fault> {
+        if let Some(proxy) = self.usable.intercept(uri) {
+            return Ok(Some(proxy));
+        }
+        match self
+            .broken
+            .iter()
+            .find(|(_, about)| about.intercept(uri).is_some())
+        {
+            // Without the value, which may have a password.
+            Some((name, _)) => {
+                let detail = format!("the environment variable {name} is not the URL of a proxy");
+                Err(Fault::because(Code::UNREACHABLE, detail))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
 /// Settings that the connectors of all upstreams share.
 pub(super) struct Outbound {
-    proxies: Arc<Matcher>,
+    proxies: Arc<Proxies>,
     /// Trusts Mozilla's roots and the system's.
     tls: Arc<ClientConfig>,
 }
@@ -52,7 +115,7 @@ impl Outbound {
         // A system's store may have certificates that rustls cannot read. They are skipped, since providers use none.
         roots.add_parsable_certificates(system.certs);
         Ok(Self {
-            proxies: Arc::new(Matcher::from_env()),
+            proxies: Arc::new(Proxies::from_env()),
             tls: tls_config(roots)?,
         })
     }
@@ -138,15 +201,15 @@ type BoxError = Box<dyn Error + Send + Sync>;
 struct Dialer {
     tcp: HttpConnector,
     to_proxy: HttpsConnector<HttpConnector>,
-    proxies: Arc<Matcher>,
+    proxies: Arc<Proxies>,
 }
 
 impl Dialer {
-    fn proxy(&self, uri: &Uri) -> Option<Intercept> {
+    fn proxy(&self, uri: &Uri) -> Result<Option<Intercept>, Fault> {
         // The company's proxy does not reach local models, whether `NO_PROXY` names them or not.
         let is_local = |host: &str| hosts::is_loopback(host.trim_matches(['[', ']']));
         match uri.host().is_some_and(is_local) {
-            true => None,
+            true => Ok(None),
             false => self.proxies.intercept(uri),
         }
     }
@@ -162,9 +225,13 @@ impl Service<Uri> for Dialer {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let Some(proxy) = self.proxy(&uri) else {
-            let connecting = self.tcp.call(uri);
-            return Box::pin(async move { Ok(MaybeHttpsStream::Http(connecting.await?)) });
+        let proxy = match self.proxy(&uri) {
+            Ok(Some(proxy)) => proxy,
+            Ok(None) => {
+                let connecting = self.tcp.call(uri);
+                return Box::pin(async move { Ok(MaybeHttpsStream::Http(connecting.await?)) });
+            }
+            Err(fault) => return Box::pin(std::future::ready(Err(fault.into()))),
         };
         let mut tunnel = Tunnel::new(proxy.uri().clone(), self.to_proxy.clone());
         if let Some(credentials) = proxy.basic_auth() {
