@@ -35,7 +35,7 @@ fn below(dir: &Path) -> Vec<(PathBuf, u32)> {
     all
 }
 
-fn ending(dir: &Path, ending: &str) -> Vec<PathBuf> {
+pub fn ending(dir: &Path, ending: &str) -> Vec<PathBuf> {
     let all = below(dir).into_iter().map(|(path, _)| path);
     all.filter(|path| path.to_string_lossy().ends_with(ending))
         .collect()
@@ -175,6 +175,30 @@ async fn a_redirect_is_relayed_and_not_followed() {
             "{secret}"
         );
     }
+}
+
+/// An upstream that switches to another protocol, which the agent did not ask for.
+#[tokio::test]
+async fn a_switch_of_protocols_is_an_error() {
+    let dir = temp();
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", upstream.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in upstream.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1 << 16]);
+            let head = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: raw\r\n\r\nraw";
+            let _ = stream.write_all(head.as_bytes());
+        }
+    });
+    let mut command = serve(dir.path());
+    command.env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", &url);
+    let program = Program::launch(&mut command);
+    let answer = ask(&program, "key-of-the-agent", &history()).await;
+    assert_eq!(
+        (answer.status, answer.header("x-baton-error")),
+        (502, Some("upstream_unreadable"))
+    );
 }
 
 /// A server with a self-signed certificate, like one that impersonates a provider.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
-use http::{Extensions, HeaderMap, Method, Request, Response, Uri};
+use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -201,6 +201,10 @@ impl Upstream {
         let mut due = start + idle;
         loop {
             match tokio::time::timeout_at(due, response.as_mut()).await {
+                // The agent asked for no other protocol, and would take the next bytes for a response.
+                Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    return Err(Fault::because(Code::UNREADABLE, "it switches protocols").into());
+                }
                 Ok(Ok(response)) => return Ok(begun(response, idle)),
                 Ok(Err(error)) => {
                     let (fault, reused) = (classify(&error), served_before(&error));
