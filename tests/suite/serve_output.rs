@@ -295,6 +295,13 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         }
         signal(&program, "-TERM");
         program.child.wait().unwrap();
+        // Files that users print.
+        let printed = crate::promises::ending(&state, ".md");
+        assert!(printed.len() >= 2, "a document and a ledger: {printed:?}");
+        for path in printed {
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(acting(&text), [], "{}: {text:?}", path.display());
+        }
         let mut log = String::new();
         program
             .child

@@ -28,6 +28,7 @@ pub use value::{
 };
 
 use crate::record::HandoffStatus;
+use crate::text::visible::visible;
 
 impl HandoffDocument {
     /// The document as JSON, ending with a line break. The same document gives the same bytes.
@@ -47,7 +48,8 @@ impl HandoffDocument {
 
     /// The document as Markdown.
     pub fn markdown(&self) -> String {
-        markdown::of(self)
+        // Users print the file on a terminal.
+        visible(&markdown::of(self)).into_owned()
     }
 
     /// The document with another status.

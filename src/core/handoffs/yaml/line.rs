@@ -13,6 +13,7 @@ use super::parse;
 use super::text::{cut, listed, one_line, shortened};
 use super::time::Time;
 use super::value::YamlValue;
+use crate::text::visible::visible;
 
 /// Maximum size of goal and of next step in a status line, in bytes: 60 tokens of four bytes each.
 const VALUE_BYTES: usize = 240;
@@ -147,5 +148,6 @@ pub fn ledger_entry(file: &HandoffFile, name: &str, automatic: bool, now: Time) 
         text.push_str(&format!("- {name}: {value}\n"));
     }
     text.push('\n');
-    text
+    // Users print the ledger on a terminal.
+    visible(&text).into_owned()
 }
