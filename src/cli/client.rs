@@ -99,9 +99,8 @@ pub(super) fn run(args: &ClientArgs, out: &mut Out) -> CliResult {
 }
 
 fn add(args: &AddArgs, out: &mut Out) -> CliResult {
-    let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     // The name becomes that of a file, so it must neither leave the directory nor hide in it.
-    if args.name.is_empty() || args.name.starts_with('.') || !args.name.chars().all(legal) {
+    if !client_files::is_name(&args.name) {
         let message = format!("{:?} cannot be the name of a client", visible(&args.name));
         return Err(Exit::USAGE.with_help(message, "use letters, digits, `-`, `_` and `.`"));
     }
@@ -217,6 +216,9 @@ fn list(args: &ListArgs, out: &mut Out) -> CliResult {
             .find(|(name, _)| *name == client.name)
             .map(|(_, file)| file.clone()),
     };
+    for problem in &config.refused_clients {
+        Out::stderr().line(format_args!("baton: refused: {}", visible(&problem.to_string())))?;
+    }
     let clients: Vec<_> = config.clients.iter().map(shown_client).collect();
     if args.json {
         return out.json(&clients);

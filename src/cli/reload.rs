@@ -4,14 +4,15 @@
 //! clients.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit::CliResult;
 use crate::serve::service::reload::Reloader;
-use crate::state::config::{Config, Flags, client_files};
+use crate::state::config::{Config, Flags, Problem, client_files};
 
 /// Interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -59,20 +60,22 @@ fn version(given: Option<&PathBuf>) -> Option<FileVersion> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileVersion {
     path: PathBuf,
-    /// Time of the last change, and length; `None` if the file cannot be read.
-    seen: Option<(SystemTime, u64)>,
+    /// File, time of the last change in seconds and nanoseconds, and length. `None` if the file cannot be read.
+    ///
+    /// The time is that of the inode, because programs that copy files may set the other one.
+    seen: Option<(u64, [i64; 2], u64)>,
 }
 
 impl FileVersion {
     fn new(path: PathBuf) -> Self {
         // Follows links: some platforms replace the directory that a link names.
         let found = fs::metadata(&path).ok();
-        let seen = found.and_then(|found| Some((found.modified().ok()?, found.len())));
+        let seen = found.map(|found| (found.ino(), [found.ctime(), found.ctime_nsec()], found.len()));
         Self { path, seen }
     }
 
     fn is_empty(&self) -> bool {
-        matches!(self.seen, Some((_, 0)))
+        matches!(self.seen, Some((.., 0)))
     }
 }
 
@@ -110,7 +113,8 @@ impl LoadedConfig {
             }
             // Set even if the reload fails, so that the same content is not read again at each check.
             self.versions = present;
-            if let Some(loaded) = self.reload(&reloader, &own) {
+            // Off the serving threads: a file system that does not answer, or a FIFO, must not stop requests.
+            if let Some(loaded) = tokio::task::block_in_place(|| self.reload(&reloader, &own)) {
                 // If the new config names other files, their versions are not among the present ones.
                 let paths =
                     |versions: &[FileVersion]| versions.iter().map(|v| v.path.clone()).collect::<Vec<_>>();
@@ -139,13 +143,12 @@ impl LoadedConfig {
             Ok(loaded) => loaded,
             Err(problems) => {
                 for problem in &problems {
-                    // Without the line break before the help, because the log has one line per event.
-                    let text = problem.to_string().replace("\n    help: ", "; ");
-                    tracing::error!(target: "baton", key = problem.key, "config not reloaded: {text}");
+                    tracing::error!(target: "baton", key = problem.key, "config not reloaded: {}", one_line(problem));
                 }
                 return None;
             }
         };
+        log_refused_clients(&loaded);
         // Changed while it was read. The next check sees a new version and reads it again.
         if version(self.given.as_ref()) != *own {
             tracing::warn!(target: "baton", "config not reloaded yet: its file is being written");
@@ -165,6 +168,18 @@ impl LoadedConfig {
         }
         Some(loaded)
     }
+}
+
+/// Logs the files of clients that have a problem.
+pub(super) fn log_refused_clients(config: &Config) {
+    for problem in &config.refused_clients {
+        tracing::error!(target: "baton", "client refused: {}", one_line(problem));
+    }
+}
+
+/// Formats a problem without the line break before its help, because the log has one line per event.
+fn one_line(problem: &Problem) -> String {
+    problem.to_string().replace("\n    help: ", "; ")
 }
 
 /// SIGHUP: a request to reload, or the end of the terminal.

@@ -73,6 +73,7 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> CliResult {
         config.server.drain = config.server.drain.min(sharing::DRAIN);
     }
     telemetry::start(&config.log).map_err(|error| Exit::SOFTWARE.failure(error))?;
+    reload::log_refused_clients(&config);
     // Limits above the process's file descriptors would fail only under load.
     descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();

@@ -4,7 +4,7 @@
 //! contents. The kernel releases a lock when its process ends.
 
 use std::fs::{self, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -52,9 +52,28 @@ pub fn private_file() -> fs::OpenOptions {
 /// # Errors
 /// Returns an error if the file cannot be opened or is not a regular file.
 pub(crate) fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Result<fs::File> {
+    open_file(path, options, OFlags::NOFOLLOW)
+}
+
+/// Reads a regular file of at most 64 KiB: a secret, or the file of a client. Follows links, because platforms that
+/// replace secrets name them by links.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, is larger, or is neither UTF-8 nor a regular file.
+pub(crate) fn read_small(path: &Path) -> io::Result<String> {
+    const MAX_BYTES: u64 = 64 << 10;
+    let file = open_file(path, fs::OpenOptions::new().read(true), OFlags::empty())?;
+    let mut text = String::new();
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_BYTES {
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "larger than 64 KiB")),
+        false => Ok(text),
+    }
+}
+
+fn open_file(path: &Path, options: &mut fs::OpenOptions, flags: OFlags) -> io::Result<fs::File> {
     // `NONBLOCK`, because opening a FIFO would wait for its other end.
-    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits();
-    let flags = i32::try_from(flags).map_err(io::Error::other)?;
+    let flags = i32::try_from((flags | OFlags::NONBLOCK).bits()).map_err(io::Error::other)?;
     let file = std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),

@@ -1,6 +1,7 @@
 //! Secrets of a team over the real program: clients in a directory, secrets in files, tokens of the admin listener.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -141,6 +142,119 @@ async fn a_client_is_added_and_removed_while_the_proxy_runs() {
     }
 }
 
+/// Nobody's file keeps the key of another client valid, or the proxy from serving.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_file_refuses_its_own_client_only() {
+    let (provider, dir) = (provider().await, temp());
+    let clients = dir.path().join("clients");
+    let more = format!("server.clients_dir = '{}'\n", clients.display());
+    let config = config_for(&provider, dir.path(), &more);
+    let key_of = |name: &str| {
+        let added = baton(dir.path(), &["client", "add", name, "--json"]);
+        let added: Value = serde_json::from_slice(&added.stdout).unwrap();
+        added["key"].as_str().unwrap().to_owned()
+    };
+    let (ada, bob, eve) = (key_of("ada"), key_of("bob"), key_of("eve"));
+    let log = dir.path().join("log");
+    let out = fs::File::create(&log).unwrap();
+    let program = Program::start_logging_to(&config, &dir.path().join("state"), out.into());
+    assert_eq!(status(&program, &eve).await, 200);
+    fs::write(clients.join("eve.toml"), "key_sha256 = 'zz'").unwrap();
+    becomes(&program, &eve, 401).await;
+    let fifo = clients.join("fifo.toml");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", clients.join("zero.toml")).unwrap();
+    fs::write(clients.join("a\nb.toml"), "").unwrap();
+    let removed = baton(dir.path(), &["client", "remove", "ada"]);
+    assert!(removed.status.success(), "{}", said(&removed));
+    becomes(&program, &ada, 401).await;
+    assert_eq!(status(&program, &bob).await, 200);
+    let text = fs::read_to_string(&log).unwrap();
+    for refused in ["eve.toml:1:14", "fifo.toml", "zero.toml", r"a\nb.toml"] {
+        let line = text.lines().find(|line| line.contains(refused));
+        assert!(line.is_some_and(|line| line.contains("client refused")), "{text}");
+    }
+    let checked = baton(dir.path(), &["client", "list"]);
+    assert!(checked.status.success(), "{}", said(&checked));
+    assert!(said(&checked).contains("refused: ") && said(&checked).contains("fifo.toml"));
+    let checked = Command::new(env!("CARGO_BIN_EXE_baton"))
+        .args(["check", "--config"])
+        .arg(&config)
+        .output()
+        .unwrap();
+    assert_eq!(checked.status.code(), Some(78), "{}", said(&checked));
+    // A proxy that starts now refuses the same clients.
+    drop(program);
+    let program = Program::start(&config, &dir.path().join("state"));
+    assert_eq!(status(&program, &bob).await, 200);
+    assert_eq!(status(&program, &eve).await, 401);
+}
+
+/// A secret is a small regular file, which others can neither read nor change.
+#[test]
+fn secrets_are_regular_files_that_others_cannot_read() {
+    let dir = temp();
+    let secret = dir.path().join("secret");
+    let clients = dir.path().join("clients");
+    let text = format!(
+        "upstreams.openai.api_key = {{ file = '{}' }}\nserver.clients_dir = '{}'\n",
+        secret.display(),
+        clients.display()
+    );
+    fs::write(dir.path().join("baton.toml"), text).unwrap();
+    fs::write(&secret, "sk-0123456789abcdef").unwrap();
+    let script = "umask 0; exec \"$0\" client add ada --config \"$1\"";
+    let added = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_baton")])
+        .arg(dir.path().join("baton.toml"))
+        .output()
+        .unwrap();
+    assert!(added.status.success(), "{}", said(&added));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let file = clients.join("ada.toml");
+    assert_eq!((mode(&clients), mode(&file)), (0o755, 0o644));
+    let check = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        let command = command
+            .args(["check", "--config"])
+            .arg(dir.path().join("baton.toml"));
+        command.output().unwrap()
+    };
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    set(dir.path(), 0o755);
+    for (path, open, closed, expected) in [
+        (&secret, 0o644, 0o600, "can read this secret"),
+        (&file, 0o646, 0o644, "can add or change clients"),
+        (&clients, 0o777, 0o755, "can add or change clients"),
+    ] {
+        set(path, open);
+        assert!(said(&check()).contains(expected), "{}", said(&check()));
+        set(path, closed);
+        assert!(!said(&check()).contains("other users"), "{}", said(&check()));
+    }
+    fs::remove_file(&secret).unwrap();
+    assert!(Command::new("mkfifo").arg(&secret).status().unwrap().success());
+    assert!(
+        said(&check()).contains("not a regular file"),
+        "{}",
+        said(&check())
+    );
+    fs::remove_file(&secret).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &secret).unwrap();
+    assert!(
+        said(&check()).contains("not a regular file"),
+        "{}",
+        said(&check())
+    );
+    fs::remove_file(&secret).unwrap();
+    fs::write(&secret, "x".repeat(1 << 20)).unwrap();
+    assert!(
+        said(&check()).contains("larger than 64 KiB"),
+        "{}",
+        said(&check())
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_file_is_followed_and_outlives_its_file() {
     let (provider, dir) = (provider().await, temp());
@@ -158,6 +272,18 @@ async fn a_secret_file_is_followed_and_outlives_its_file() {
     fs::write(&file, "second-key-of-ada-2\n").unwrap();
     becomes(&program, "second-key-of-ada-2", 200).await;
     assert_eq!(status(&program, "first-key-of-ada-01").await, 401);
+    // Neither length nor time of the content differ.
+    let before = fs::metadata(&file).unwrap().modified().unwrap();
+    fs::write(&file, "third--key-of-ada-3\n").unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&file)
+        .unwrap()
+        .set_modified(before)
+        .unwrap();
+    becomes(&program, "third--key-of-ada-3", 200).await;
+    fs::write(&file, "second-key-of-ada-2\n").unwrap();
+    becomes(&program, "second-key-of-ada-2", 200).await;
     // A file that vanishes leaves the last value in use, and the log has its path.
     fs::remove_file(&file).unwrap();
     for _ in 0..50 {

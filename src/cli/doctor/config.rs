@@ -1,11 +1,15 @@
 //! Checks that need only the config, and the store's server that it names: `baton check`.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
+use crate::cli::output::shown;
 use crate::cli::runtime;
 use crate::state::access::hosts;
-use crate::state::config::{Config, HandoffPolicy, Problem, StoreKind};
+use crate::state::config::{Config, HandoffPolicy, Problem, StoreKind, client_files};
 use crate::state::store::{self, StoreError};
 use baton_core::nudge;
 
@@ -29,10 +33,12 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
 
 /// Warnings about valid settings that the owner may not want.
 pub(super) fn warnings(config: &Config) -> Vec<Finding> {
-    let mut findings = unreached_thresholds(&config.handoff);
+    let mut findings = problems(&config.refused_clients);
+    findings.extend(unreached_thresholds(&config.handoff));
     findings.extend(open_listener(config, config.server.listen));
     findings.extend(team(config));
     findings.extend(plain_http(config));
+    findings.extend(open_to_others(config));
     if findings.is_empty() {
         findings.push(Finding::ok("all keys", "no problems"));
     }
@@ -97,6 +103,33 @@ fn team(config: &Config) -> Vec<Finding> {
         }),
     ];
     rows.into_iter().flatten().collect()
+}
+
+/// Warns of secrets that other users of this machine can read, and of clients that they can add.
+fn open_to_others(config: &Config) -> Option<Finding> {
+    let has =
+        |path: &Path, bits: u32| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bits != 0);
+    // A closed directory protects its files, whatever their modes.
+    let can_read = |path: &&PathBuf| has(path, 0o004) && path.parent().is_none_or(|dir| has(dir, 0o001));
+    let finding = |path: &Path, message, bits: &str| {
+        Finding::warning(shown(path), message, format!("chmod {bits} {}", shown(path)))
+    };
+    if let Some(path) = config.secret_files.iter().find(can_read) {
+        return Some(finding(
+            path,
+            "other users of this machine can read this secret",
+            "o-r",
+        ));
+    }
+    let dir = config.server.clients_dir.as_ref()?;
+    let files = client_files::list(dir).unwrap_or_default().into_iter();
+    let mut paths = std::iter::once(dir.clone()).chain(files.map(|(_, file)| file));
+    let open = paths.find(|path| has(path, 0o002))?;
+    Some(finding(
+        &open,
+        "other users of this machine can add or change clients",
+        "o-w",
+    ))
 }
 
 /// Warns of keys and spans that go to another machine over plain HTTP.

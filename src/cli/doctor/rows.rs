@@ -190,10 +190,15 @@ fn open_to_others(state_dir: &Path) -> Option<Finding> {
     if !is_open(state_dir) {
         return None;
     }
+    let help = format!("chmod 700 {}", state_dir.display());
+    // Whoever may write into it can replace its files.
+    if fs::metadata(state_dir).is_ok_and(|found| found.permissions().mode() & 0o022 != 0) {
+        let message = "other users of this machine may replace its files";
+        return Some(Finding::warning(state_dir.display().to_string(), message, help));
+    }
     let names = [sqlite::FILE, "journal.db", "seal.key", "seal-older.keys"];
     let mut files = names.into_iter().map(|name| state_dir.join(name));
     let open = files.find(|file| is_open(file))?;
-    let help = format!("chmod 700 {}", state_dir.display());
     Some(Finding::warning(
         open.display().to_string(),
         "other users of this machine may open it",

@@ -58,6 +58,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         clients: Vec::new(),
+        refused_clients: Vec::new(),
         secret_files: Vec::new(),
         handoff: HandoffPolicy {
             mode: HandoffMode::Continue,

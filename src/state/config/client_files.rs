@@ -1,13 +1,21 @@
 //! The directory of clients (`server.clients_dir`): one file for each client, with the digest of its key.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::Secret;
+use crate::disk::{self, FileAccess};
+
+/// Whether a client may have this name, which is part of a file's name and of log lines.
+pub fn is_name(name: &str) -> bool {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    // A leading dot would hide the file.
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(legal)
+}
 
 /// Returns the path of a client's file.
 pub fn path(dir: &Path, client: &str) -> PathBuf {
@@ -44,15 +52,15 @@ pub fn add(file: &Path) -> io::Result<Secret> {
     // Some agents check that an API key begins with `sk-`.
     let key = Secret::new(format!("sk-baton-{}", URL_SAFE_NO_PAD.encode(random)));
     let digest: String = key.digest().iter().map(|byte| format!("{byte:02x}")).collect();
-    if let Some(dir) = file.parent() {
-        fs::create_dir_all(dir)?;
+    let dir = file.parent().unwrap_or(Path::new("."));
+    disk::make_dir(dir, FileAccess::Everybody)?;
+    let text = format!("# SHA-256 digest of the client's key.\nkey_sha256 = \"{digest}\"\n");
+    // Complete when it gets its name, since a running proxy may read it at once. Readable by others, because the proxy
+    // may run as another user. The digest of 32 random bytes reveals nothing.
+    let named = &mut tempfile::Builder::new();
+    let filled = disk::fill(named.prefix(".new-"), dir, text.as_bytes(), FileAccess::Everybody)?;
+    if disk::name_new(filled, file)?.is_some() {
+        return Err(io::ErrorKind::AlreadyExists.into());
     }
-    // Readable by others, because the proxy may run as another user. The digest of 32 random bytes reveals nothing.
-    let mut file = fs::File::create_new(file)?;
-    writeln!(
-        file,
-        "# SHA-256 digest of the client's key.\nkey_sha256 = \"{digest}\""
-    )?;
-    file.sync_all()?;
     Ok(key)
 }

@@ -10,6 +10,7 @@ use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
 use super::{ClientKey, Config, Secret, client_files, raw, rules};
+use crate::disk;
 
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("baton.toml");
@@ -74,6 +75,7 @@ impl Config {
             origins: BTreeMap::new(),
             named: Vec::new(),
             secret_files: Vec::new(),
+            client_files: Vec::new(),
         };
         let mut config = keys::blank();
         loader.file(&mut config, default);
@@ -99,6 +101,7 @@ impl Config {
         // After the layers, because the file and the environment may name the directory.
         loader.client_files(&mut config);
         rules::check(&mut config, &loader.origins, &mut loader.problems);
+        loader.refuse_clients(&mut config);
         if let Some(needed) = flags.needed_secrets {
             loader.problems.retain(|problem| {
                 problem.kind != ProblemKind::Unavailable || needed.contains(&problem.key.as_str())
@@ -148,6 +151,17 @@ fn unreadable(name: String, error: &std::io::Error) -> Problem {
     }
 }
 
+fn misnamed(file: String) -> Problem {
+    Problem {
+        kind: ProblemKind::Value,
+        // Escaped, since the name may contain anything.
+        origin: KeyOrigin::File(file.escape_debug().to_string()),
+        key: String::new(),
+        message: "its name cannot be that of a client".to_owned(),
+        help: Some("use letters, digits, `-`, `_` and `.`".to_owned()),
+    }
+}
+
 /// Returns the flags as a layer, keyed by the setting that each overrides.
 fn flag_entries(flags: &Flags) -> Vec<RawEntry> {
     [
@@ -190,6 +204,8 @@ struct Loader<'a> {
     named: Vec<String>,
     /// Files referenced by `{ file = "PATH" }`.
     secret_files: Vec<PathBuf>,
+    /// Files of the directory of clients that could be read. They have the last clients of the config.
+    client_files: Vec<String>,
 }
 
 impl Loader<'_> {
@@ -307,13 +323,18 @@ impl Loader<'_> {
         };
         for (client_name, file) in found {
             let name = file.display().to_string();
-            let text = match std::fs::read_to_string(&file) {
+            if !client_files::is_name(&client_name) {
+                config.refused_clients.push(misnamed(name));
+                continue;
+            }
+            let text = match disk::read_small(&file) {
                 Ok(text) => text,
                 Err(error) => {
-                    self.problems.push(unreadable(name, &error));
+                    config.refused_clients.push(unreadable(name, &error));
                     continue;
                 }
             };
+            self.client_files.push(name.clone());
             let entries = read_toml(&name, &text, &mut self.problems);
             let path = format!("{CLIENTS}.{}", config.clients.len());
             let origin = KeyOrigin::File(name);
@@ -328,6 +349,27 @@ impl Loader<'_> {
             self.fields(&mut client, CLIENT_FILE, &path, &LocatedValue { raw, origin });
             config.clients.push(client);
         }
+    }
+
+    /// Removes the clients whose files have problems.
+    ///
+    /// Otherwise one broken file would keep the others from taking effect, and so the keys of removed clients valid.
+    fn refuse_clients(&mut self, config: &mut Config) {
+        let files = &self.client_files;
+        let is_of = |problem: &Problem, name: &String| problem.origin.file() == Some(name);
+        let (refused, rest) = std::mem::take(&mut self.problems)
+            .into_iter()
+            .partition(|problem| files.iter().any(|name| is_of(problem, name)));
+        self.problems = rest;
+        let refused: Vec<Problem> = refused;
+        let first = config.clients.len() - files.len();
+        let mut index = 0;
+        config.clients.retain(|_| {
+            let file = usize::checked_sub(index, first).map(|at| &files[at]);
+            index += 1;
+            file.is_none_or(|name| !refused.iter().any(|problem| is_of(problem, name)))
+        });
+        config.refused_clients.extend(refused);
     }
 
     fn table(&mut self, path: &str, given: &LocatedValue) -> Option<Vec<RawEntry>> {

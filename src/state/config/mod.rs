@@ -54,6 +54,8 @@ pub struct Config {
     pub upstreams: BTreeMap<String, UpstreamConfig>,
     /// Clients that may use the proxy, including those of `server.clients_dir`.
     pub clients: Vec<ClientKey>,
+    /// Problems in files of `server.clients_dir`, whose clients are refused.
+    pub refused_clients: Vec<Problem>,
     /// Files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
     pub handoff: HandoffPolicy,

@@ -29,9 +29,17 @@ pub enum KeyOrigin {
 pub(super) const BUILT_IN: &str = "config/baton.toml (built in)";
 
 impl KeyOrigin {
+    /// Returns the name of the file, if it is one.
+    pub(super) fn file(&self) -> Option<&String> {
+        match self {
+            Self::File(file) | Self::Place { file, .. } => Some(file),
+            Self::Variable(_) | Self::Flag(_) => None,
+        }
+    }
+
     /// Whether the value is that of the built-in default.
     pub(super) fn is_built_in(&self) -> bool {
-        matches!(self, Self::File(file) | Self::Place { file, .. } if file == BUILT_IN)
+        self.file().is_some_and(|file| file == BUILT_IN)
     }
 }
 

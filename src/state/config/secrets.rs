@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::problem::ProblemKind;
 use super::raw::{Environment, LocatedValue, Raw};
 use super::value::{ValueError, ValueResult, collect, value_error};
+use crate::disk;
 
 impl LocatedValue {
     /// Reads a secret of at least `min` characters: a string, `{ env = "NAME" }` or `{ file = "PATH" }`.
@@ -123,7 +124,7 @@ fn variable(name: &str, env: &Environment) -> ValueResult<String> {
 }
 
 fn content(path: &Path) -> ValueResult<String> {
-    std::fs::read_to_string(path).or_else(|error| {
+    disk::read_small(path).or_else(|error| {
         unavailable(
             format!(
                 "it refers to the file {}, which cannot be read: {error}",
