@@ -48,8 +48,8 @@ struct BeginningRow {
 
 static BEGINNINGS: LazyLock<Vec<BeginningRow>> = LazyLock::new(|| table::rows(include_str!("wordings.toml")));
 
-/// Tags of baton's notices on the use of the context, and of the brake.
-const NOTICES: [&str; 2] = ["context-notice", "budget-notice"];
+/// Tags of baton's notices.
+const NOTICES: [&str; 3] = ["context-notice", "budget-notice", "since-handoff"];
 
 /// Complete messages of a harness after a result (Claude Code, once it has loaded a tool that was requested).
 const WHOLE: [&str; 2] = ["Tool loaded.", "Tools loaded."];
@@ -117,7 +117,7 @@ pub fn asks_for_summary(text: &str) -> bool {
 
 /// Removes the harness's blocks after a result: `<system-reminder>` of Claude Code, and baton's notices.
 pub fn before_reminders(result: &str) -> &str {
-    before_blocks(result, &["system-reminder", NOTICES[0], NOTICES[1]])
+    before_blocks(result, &["system-reminder", NOTICES[0], NOTICES[1], NOTICES[2]])
 }
 
 /// Removes baton's notices after the user's words. They are part of the same string if a message is one
@@ -154,6 +154,7 @@ fn before_blocks<'a>(text: &'a str, tags: &[&str]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handoffs::yaml::Drift;
 
     #[test]
     fn a_result_ends_before_what_the_harness_adds() {
@@ -177,6 +178,13 @@ mod tests {
             before_notices(&format!("Port it.\n{one}")),
             format!("Port it.\n{one}")
         );
+    }
+
+    #[test]
+    fn what_has_changed_since_a_handoff_is_not_the_users() {
+        let notice = Drift::default().for_the_model();
+        assert_eq!(user_text(&notice, &[]), UserText::Harness);
+        assert_eq!(before_notices(&format!("Port it.\n\n{notice}")), "Port it.");
     }
 
     #[test]
