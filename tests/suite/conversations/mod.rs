@@ -468,7 +468,9 @@ impl Run {
         // A blank of the model after baton's text in the same string belongs to baton's text.
         let is_blank = |block: &Value| block["text"].as_str().is_some_and(|text| text.trim().is_empty());
         let behind_ours = from > 0 && !matches!(shown[from - 1], oracle::Shown::Block(_));
-        if behind_ours && self.profile.traits.text_first && blocks.iter().all(is_blank) {
+        let traits = &self.profile.traits;
+        let one_string = traits.text_first || conversation.quirks.glue && !traits.apart;
+        if behind_ours && one_string && blocks.iter().all(is_blank) {
             blocks.clear();
         }
         if conversation.quirks.trim

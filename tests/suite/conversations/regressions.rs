@@ -584,7 +584,14 @@ fn a_blank_behind_a_refused_call_is_no_message() {
         restart_when_broken: false,
         drafts: Vec::new(),
     };
-    holds(vec![plain(0), kept, plain(0)]);
+    // An agent that joins adjacent texts has the blank in the string of the line for the call.
+    for glue in [false, true] {
+        let quirks = AgentQuirks {
+            glue,
+            ..AgentQuirks::default()
+        };
+        holds_with(quirks, vec![plain(0), kept.clone(), plain(0)]);
+    }
 }
 
 /// An agent that keeps the partial output of an interrupted response before its repetition. The sentinel of
@@ -635,4 +642,40 @@ fn handoffs_in_a_row_are_limited_for_an_agent_that_sends_items_by_reference() {
         holds_with(quirks, vec![plain(0), chain.clone(), fires(), plain(0)]);
         holds_with(quirks, vec![plain(0), chain, works(), works(), fires(), plain(0)]);
     }
+}
+
+/// A user quotes a response with a handoff, and a threshold hands over. The prompt then contains words that
+/// replace its tags, and is shown with the tags.
+#[test]
+fn a_prompt_that_quotes_a_shown_handoff_keeps_its_tags() {
+    let says = |says: u8, leg: LegPlan| Step::Turn {
+        who: 0,
+        legs: vec![leg],
+        stream: false,
+        says,
+        broken: Broken::Again,
+        restart_when_broken: true,
+        drafts: Vec::new(),
+    };
+    let thinks = || leg(&[Piece::Think], End::Natural);
+    let busy = LegPlan {
+        trouble: Some(Trouble::Status(429)),
+        ..thinks()
+    };
+    goes_well(&Plan {
+        opening: 0,
+        forbids: false,
+        quirks: AgentQuirks::default(),
+        recall: false,
+        stops: true,
+        steps: vec![
+            says(0, thinks()),
+            says(5, thinks()),
+            says(0, leg(&[Piece::Good(0)], End::Natural)),
+            says(2, busy),
+            says(2, thinks()),
+        ],
+        nudge_from: 0,
+        auto_from: 300,
+    });
 }

@@ -22,13 +22,20 @@ enum Want<'a> {
     Item(usize, Item),
 }
 
-/// A prompt as the user reads it: words in place of the tags.
+/// A prompt as the user reads it: words in place of the tags. A prompt that contains such words itself, as a
+/// quotation, keeps its tags, because the words must lead back to it.
 fn in_words(prompt: &str) -> String {
-    prompt
-        .replace("<handoff-context>\n", "*Context of the handoff:*\n\n")
-        .replace("\n</handoff-context>\n", "\n\n*End of the context.*\n")
-        .replace("<carried-over>\n", "*Carried over:*\n\n")
-        .replace("\n</carried-over>", "\n\n*End of what is carried over.*")
+    let words = [
+        ("<handoff-context>\n", "*Context of the handoff:*\n\n"),
+        ("\n</handoff-context>\n", "\n\n*End of the context.*\n"),
+        ("<carried-over>\n", "*Carried over:*\n\n"),
+        ("\n</carried-over>", "\n\n*End of what is carried over.*"),
+    ];
+    if words.iter().any(|(_, words)| prompt.contains(words)) {
+        return prompt.to_owned();
+    }
+    let swap = |text: String, (tag, words): &(&str, &str)| text.replace(tag, words);
+    words.iter().fold(prompt.to_owned(), swap)
 }
 
 /// Rest of `text` after a sentinel with this prompt. Only this function of these tests depends on the
