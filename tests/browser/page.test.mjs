@@ -431,7 +431,7 @@ test("a handoff shows its document: what was seen, what was only claimed, what c
   it.document = seen({ next_action: null, claims: [], open_risks: [], verification: [] });
   await page.reload();
   await ready(page);
-  assert.match(await text(".document"), /no next_action recorded; needs a human/);
+  assert.match(await text(".document"), /no next step is recorded; ask the user/);
   assert.equal(await claims.count(), 0);
 });
 

@@ -13,7 +13,7 @@ use crate::work::{
 pub const VERSION: u32 = 1;
 
 /// Placeholder for a next action that nobody recorded.
-pub const NO_NEXT_ACTION: &str = "no next_action recorded; needs a human";
+pub const NO_NEXT_ACTION: &str = "no next step is recorded; ask the user";
 
 /// A handoff as a document. The names are API; reading fails for unknown members.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

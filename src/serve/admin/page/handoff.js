@@ -146,7 +146,7 @@ function seen(it) {
   return h("section", { class: "document", "aria-label": "Document" },
     h("h2", null, "What baton observed"),
     h("p", { class: "dim" }, `${it.status} · `, h("code", null, line(it.folder))),
-    h("p", null, h("b", null, "Next: "), line(doc.next_action ?? "") || "no next_action recorded; needs a human"),
+    h("p", null, h("b", null, "Next: "), line(doc.next_action ?? "") || "no next step is recorded; ask the user"),
     list("Open risks", (doc.open_risks ?? []).map((risk) => item(h("b", null, SEVERITIES[risk.severity] ?? line(risk.severity)), " ", line(risk.detail)))),
     list("Verification", (doc.verification ?? []).map(ran)),
     list("Claims that nothing proves", (doc.claims ?? []).map((claim) => item(h("b", { class: claim.verdict === "contradicted" ? "contradicted" : "" }, claim.verdict), ` ${line(claim.claim)} (${line(claim.why)})`))),

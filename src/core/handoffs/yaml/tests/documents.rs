@@ -76,7 +76,7 @@ fn without_a_next_action_it_says_so_and_a_block_is_a_blocker() {
     document["open_risks"] = json!([{"severity": "block", "detail": "`cargo test` failed"}]);
     document["repository"] = json!("");
     let file = of(&document);
-    assert_eq!(file.now, "no next_action recorded; needs a human");
+    assert_eq!(file.now, "no next step is recorded; ask the user");
     assert_eq!(
         (file.status.as_str(), file.blockers.as_slice()),
         ("blocked", &["`cargo test` failed".to_owned()][..])
