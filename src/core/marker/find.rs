@@ -51,16 +51,27 @@ pub fn marks(text: &[u8]) -> Vec<RawMarker> {
     marks_in(text, Span::new(0, text.len()), &stems(text)).0
 }
 
+/// Word that stems and progress lines share, so that one search finds both.
+pub(crate) const WORD: &[u8] = b"handoff";
+
+/// Offset of that word in a progress line.
+const WORD_IN_PROGRESS: usize = 9;
+
 /// Offsets of all stems and progress lines in `text`, in order.
 pub fn stems(text: &[u8]) -> Vec<usize> {
-    let mut all: Vec<usize> = memmem::find_iter(text, STEM).collect();
-    let stems = all.len();
-    all.extend(memmem::find_iter(text, note::PROGRESS));
-    if all.len() > stems {
-        // Progress lines have no stem, and were found in a second pass.
-        all.sort_unstable();
+    let words = memmem::find_iter(text, WORD);
+    words.filter_map(|word| stem_at(text, word)).collect()
+}
+
+/// Offset of the stem or the progress line that has its [`WORD`] at `word`.
+pub(crate) fn stem_at(text: &[u8], word: usize) -> Option<usize> {
+    if text[word..].starts_with(STEM) {
+        return Some(word);
     }
-    all
+    let start = word.checked_sub(WORD_IN_PROGRESS)?;
+    text[start..]
+        .starts_with(note::PROGRESS.as_bytes())
+        .then_some(start)
 }
 
 /// Finds the markers within `span`, given the [`stems`] of the whole text. Also returns the stems there that

@@ -16,4 +16,4 @@ pub mod sentinel;
 pub mod shown;
 
 pub use find::{MarkerKind, RawMarker, marks, stems};
-pub(crate) use find::{STEM, closing_end, marks_in};
+pub(crate) use find::{STEM, WORD, closing_end, marks_in, stem_at};

@@ -129,7 +129,7 @@ impl Planner {
         // A side call has the same results, and would execute the commands twice.
         let executes = taken.is_some() && call.is_agent_loop() && !call.is_side_call();
         let interjected = match executes {
-            true => notes::interjected(&call.reading.view, policy.look),
+            true => notes::interjected(&call.reading, policy.look),
             false => Vec::new(),
         };
         Ok(Box::new(move |planner| {

@@ -58,11 +58,15 @@ pub struct FoundSentinel {
     closed: bool,
 }
 
+/// Whether the request may have a flattened transcript: summary requests of this kind have no tools.
+pub(super) fn may_be_flattened(view: &View) -> bool {
+    view.tools.is_none_or(|tools| tools.count == 0)
+}
+
 /// Finds the flattened transcript of a summary request.
 pub fn find(view: &View) -> Option<FlattenedTranscript<'_>> {
     let body: &[u8] = &view.body;
-    // Summary requests of this kind have no tools.
-    if view.tools.is_some_and(|t| t.count > 0) {
+    if !may_be_flattened(view) {
         return None;
     }
     WORDINGS.iter().find_map(|wording| {

@@ -6,6 +6,7 @@
 //! stores or clocks.
 
 mod apply;
+mod body_scan;
 mod chained;
 mod chat_markers;
 mod cut;
@@ -34,6 +35,7 @@ pub mod untooled;
 mod users_words;
 
 pub use apply::{lone_text, rewrite};
+pub use body_scan::BodyScan;
 pub use chained::chained;
 pub use pairs::lost;
 pub use plan::{ChangeReason, ContinuedResponse, Cut, PlacedInsertion, Rewrite, RewriteOutcome, SizeChange};

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use super::body_scan::BodyScan;
 use crate::marker::sentinel::{self, Sentinel};
 use crate::marker::{self, MarkerKind, RawMarker, paste_tag, pasted};
 use crate::text::{Span, cost};
@@ -21,6 +22,8 @@ pub struct RequestReading {
     /// marker.
     others: Vec<usize>,
     pub(super) items: Vec<InjectedItem>,
+    /// Whether the body may contain a message that the user typed while the agent worked.
+    pub(super) may_interject: bool,
 }
 
 /// A sentinel in a valid position. The store and the seal decide whether its id is valid.
@@ -43,21 +46,21 @@ impl RequestReading {
     /// # Errors
     /// The wire cannot read it. The request is then relayed unchanged.
     pub fn new(wire: &Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
-        Self::searched(wire, body, operation, &marker::stems(body))
+        Self::scanned(wire, body, operation, &BodyScan::new(body))
     }
 
-    /// Reads a body with known [stems](marker::stems) of markers.
+    /// Reads a body that was scanned before.
     ///
     /// # Errors
     /// Like [`new`](Self::new).
-    pub fn searched(
+    pub fn scanned(
         wire: &Wire,
         body: &Bytes,
         operation: Operation,
-        stems: &[usize],
+        scan: &BodyScan,
     ) -> Result<Self, UnreadReason> {
         let view = wire.read(body, operation)?;
-        let (marks, others) = marker::marks_in(body, view.list, stems);
+        let (marks, others) = marker::marks_in(body, view.list, &scan.stems);
         let rules = view.item_rules();
         let items = rules.map_or(Vec::new(), |rules| (rules.own_items)(&view));
         Ok(Self {
@@ -65,6 +68,7 @@ impl RequestReading {
             marks,
             others,
             items,
+            may_interject: scan.may_interject,
         })
     }
 

@@ -8,17 +8,15 @@ use crate::proxy::body::RequestBody;
 use crate::proxy::route;
 use crate::proxy::{RequestContext, headers};
 use crate::state::session::{ConversationKey, conversation_key};
-use baton_core::marker;
 use baton_core::plan::{self, AgentCall};
-use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::rewrite::{BodyScan, RequestReading};
 use baton_core::wire::{Operation, Wire, wire};
 
 /// Body of a request before it is parsed, scanned for baton's markers.
 pub(super) struct ScannedBody {
     pub(super) body: RequestBody,
-    /// Offsets of candidate markers.
-    pub(super) stems: Vec<usize>,
+    scan: BodyScan,
     /// Cost of one pass over the body.
     pub(super) weight: usize,
 }
@@ -26,10 +24,10 @@ pub(super) struct ScannedBody {
 impl ScannedBody {
     pub(super) fn new(body: RequestBody) -> Self {
         let text = body.text().map_or(&[][..], |text| text);
-        let stems = marker::stems(text);
+        let scan = BodyScan::new(text);
         Self {
-            weight: heavy::weight(text, stems.len()),
-            stems,
+            weight: heavy::weight(text.len(), scan.stems.len(), scan.braces),
+            scan,
             body,
         }
     }
@@ -85,7 +83,7 @@ fn read(
 ) -> Result<RequestReading, ToolOmission> {
     let text = searched.body.text().ok_or(ToolOmission::UnreadCoding)?;
     let operation = ctx.operation.unwrap_or(Operation::Generate);
-    let reading = RequestReading::searched(wire, text, operation, &searched.stems);
+    let reading = RequestReading::scanned(wire, text, operation, &searched.scan);
     let mut reading = reading.map_err(|unread| {
         let (wire, why) = (wire.id().name(), unread.to_string());
         tracing::warn!(

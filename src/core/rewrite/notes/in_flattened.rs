@@ -24,6 +24,9 @@ pub(super) fn without_notes(
     reading: &RequestReading,
     prefix: &str,
 ) -> Option<(RequestReading, UndoneHandoffs)> {
+    if !flattened::may_be_flattened(&reading.view) {
+        return None;
+    }
     let body = &reading.view.body;
     let has_any = memmem::find(body, marker::STEM).is_some()
         || !prefix.is_empty() && memmem::find(body, prefix.as_bytes()).is_some();

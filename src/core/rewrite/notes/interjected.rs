@@ -8,10 +8,11 @@ use memchr::memmem;
 use super::NoteSearch;
 use crate::agents::speakers;
 use crate::commands;
+use crate::rewrite::RequestReading;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::transcript::{AnsweredCalls, Transcript, TranscriptPart, TranscriptPartKind};
-use crate::wire::view::{Role, TurnChange, View};
+use crate::wire::view::{Role, TurnChange};
 
 /// Command typed while the agent worked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,27 +30,29 @@ struct FoundCommand {
 }
 
 /// Finds the commands in the results that the request adds, in order.
-pub fn interjected(view: &View, look: NoteSearch<'_>) -> Vec<InterjectedCommand> {
+pub fn interjected(reading: &RequestReading, look: NoteSearch<'_>) -> Vec<InterjectedCommand> {
     // Earlier results were in a previous request, which executed their commands.
-    let last = view.turns.iter().rposition(|turn| turn.role == Role::Assistant);
-    let found = find(view, look).into_iter();
+    let turns = &reading.view.turns;
+    let last = turns.iter().rposition(|turn| turn.role == Role::Assistant);
+    let found = find(reading, look).into_iter();
     let new = found.filter(|found| Some(found.turn) > last);
     new.map(|found| found.command).collect()
 }
 
 /// Changes that remove the blocks of all commands.
-pub(super) fn removals(view: &View, look: NoteSearch<'_>) -> Vec<TurnChange> {
-    let found = find(view, look).into_iter();
+pub(super) fn removals(reading: &RequestReading, look: NoteSearch<'_>) -> Vec<TurnChange> {
+    let found = find(reading, look).into_iter();
     found
         .map(|found| TurnChange::Within(found.turn, Edit::delete(found.block)))
         .collect()
 }
 
-fn find(view: &View, look: NoteSearch<'_>) -> Vec<FoundCommand> {
-    let words = speakers::INTERJECTION.trim_end().as_bytes();
-    if look.prefix.is_empty() || memmem::find(&view.body, words).is_none() {
+fn find(reading: &RequestReading, look: NoteSearch<'_>) -> Vec<FoundCommand> {
+    if look.prefix.is_empty() || !reading.may_interject {
         return Vec::new();
     }
+    let words = speakers::INTERJECTION.trim_end().as_bytes();
+    let view = &reading.view;
     let transcript = Transcript::from_view(view);
     let calls = transcript.answered_calls();
     let mut found = Vec::new();

@@ -52,7 +52,7 @@ pub fn take_out(
     look: NoteSearch<'_>,
     points: &[&CutPoint],
 ) -> Option<CleanedTranscript> {
-    let mut inside_results = interjected::removals(&reading.view, look);
+    let mut inside_results = interjected::removals(reading, look);
     inside_results.extend(reports::removals(reading));
     let (mut left, undone) = match removed(reading, look, points) {
         Some((mut changes, undone)) => {

@@ -26,6 +26,14 @@ impl<S: Simd> LaneBlock<S> {
         self.0.simd_eq(wanted).to_bitmask()
     }
 
+    /// Bitmask of the bytes that begin one of two pairs, whose second bytes are in `later`.
+    #[inline(always)]
+    pub(super) fn begins_pairs(&self, later: &Self, [a, b]: [u8; 2], [c, d]: [u8; 2]) -> u64 {
+        let one = self.0.simd_eq(a) & later.0.simd_eq(b);
+        let other = self.0.simd_eq(c) & later.0.simd_eq(d);
+        (one | other).to_bitmask()
+    }
+
     /// Bitmask of the bytes equal to `wanted`, ignoring bit 5. `[` and `{` differ only in that bit, as do `]`
     /// and `}`.
     #[inline(always)]

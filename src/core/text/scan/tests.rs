@@ -108,6 +108,24 @@ fn depth_is_followed_through_many_blocks() {
 
 proptest! {
     #[test]
+    fn pairs_are_found_as_byte_by_byte(pieces in proptest::collection::vec(prop_oneof![
+        Just("n"), Just("f"), Just("T"), Just("u"), Just("{"), Just("handoff"), Just("xxxxxxxxxxxxxxxxxxxxx")], 0..60)) {
+        let text = pieces.concat().into_bytes();
+        let pairs = [*b"nf", *b"Tu"];
+        let is_pair = |at: &usize| {
+            let later = text.get(at + PAIR_DISTANCE);
+            pairs.iter().any(|[a, b]| text[*at] == *a && later == Some(b))
+        };
+        let expected: Vec<usize> = (0..text.len()).filter(is_pair).collect();
+        let braces = text.iter().filter(|&&b| b == b'{').count();
+        for level in levels() {
+            let mut found = Vec::new();
+            let counted = dispatch!(level, simd => find_pairs_by(simd, &text, pairs, &mut |at| found.push(at)));
+            prop_assert_eq!((&found, counted), (&expected, braces), "{:?}", level);
+        }
+    }
+
+    #[test]
     fn text_that_is_no_json_is_walked_alike(pieces in proptest::collection::vec(prop_oneof![
         4 => Just("\""), 3 => Just("\\"), 1 => Just("\\\\"), 2 => Just("{"), 2 => Just("}"), 1 => Just("["),
         1 => Just("]"), 1 => Just(","), 1 => Just("é"), 2 => Just("xxxxxxxxxxxxxxxxxxxxxxxxxxxxx")], 0..60)) {
