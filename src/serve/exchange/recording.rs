@@ -1,5 +1,7 @@
 //! Records an exchange: its event and its legs, log lines, and the journal's copy of the request.
 
+use std::sync::Arc;
+
 use super::value::Exchange;
 use baton_core::text::cut::cut;
 use baton_core::wire::{LegReport, LocatedBody, StopReason};
@@ -24,7 +26,7 @@ pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
         ctx.received(
             offered.view(),
             conversation,
-            original,
+            original.map_or_else(|| offered.recorded(), |original| Arc::new(original.into())),
             exchange.app.clock.now_ms(),
         )
     });

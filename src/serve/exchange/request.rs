@@ -4,7 +4,7 @@
 //! it.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use twox_hash::XxHash3_128;
@@ -13,12 +13,13 @@ use super::read::ParsedRequest;
 use crate::app::App;
 use crate::proxy::body::RequestBody;
 use crate::proxy::spill::Spill;
+use crate::state::journal::RecordedBody;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::plan::{self, CallFacts, CutTarget, InsertionPoints, Plan, PlannedRequest, ToolOffer};
 use baton_core::record::HandoffId;
 use baton_core::rewrite::{PlacedInsertion, RequestReading};
-use baton_core::wire::{View, Wire};
+use baton_core::wire::{LocatedBody, View, Wire};
 
 /// The agent's request with everything that is settled before it is sent.
 #[derive(Clone)]
@@ -39,6 +40,8 @@ pub(super) struct PlannedExchange {
     pub(super) pin: CutTarget,
     pub(super) places: InsertionPoints,
     pub(super) offer: ToolOffer,
+    /// Text and structure as the journal's notes share them. Empty while the body is spilled.
+    recorded: OnceLock<Arc<RecordedBody>>,
 }
 
 impl PlannedExchange {
@@ -61,12 +64,19 @@ impl PlannedExchange {
             pin: plan.pin,
             places: plan.places,
             offer: plan.offer,
+            recorded: OnceLock::new(),
         }
     }
 
     /// Structure of the request, as the wires read it.
     pub(super) fn view(&self) -> &View {
         &self.reading.view
+    }
+
+    /// Text and structure for the journal.
+    pub(super) fn recorded(&self) -> Arc<RecordedBody> {
+        let recorded = || Arc::new(LocatedBody::from(self.view()).into());
+        Arc::clone(self.recorded.get_or_init(recorded))
     }
 
     /// Plain text. Empty while it is spilled.
@@ -90,12 +100,14 @@ impl PlannedExchange {
 
     pub(super) fn spill(&mut self, spill: &Spill) {
         self.reading.unload();
+        self.recorded.take();
         self.body.spill(spill);
     }
 
     pub(super) async fn reclaim(&mut self) -> io::Result<()> {
         self.body.reclaim().await?;
         let reading = self.body.text().and_then(|text| self.reading.again(text));
+        self.recorded.take();
         self.reading = reading.ok_or_else(|| io::Error::other("it is not what was spilled"))?;
         Ok(())
     }
@@ -121,6 +133,7 @@ impl PlannedExchange {
         self.pin.command = None;
         self.body = RequestBody::Plain(left.view.body.clone());
         self.reading = left;
+        self.recorded.take();
     }
 
     pub(super) fn wire(&self) -> &'static Wire {

@@ -1,12 +1,14 @@
 //! Records an agent's request: facts of its event with their log lines, and the journal's copy.
 
+use std::sync::Arc;
+
 use super::{RequestContext, headers};
-use crate::state::journal::{PackedHeaders, ReceivedRequest};
+use crate::state::journal::{PackedHeaders, ReceivedRequest, RecordedBody};
 use crate::state::session::LiveConversation;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::nudge::NudgeOutcome;
 use baton_core::record::is_topic;
-use baton_core::wire::{LegReport, LocatedBody, Operation, View};
+use baton_core::wire::{LegReport, Operation, View};
 
 impl RequestContext {
     /// Valid topic that the request declares.
@@ -64,12 +66,12 @@ impl RequestContext {
 
     /// Builds the journal's copy of the request.
     ///
-    /// `original` is the transcript as the agent sent it, if baton has changed it since.
+    /// `received` is the transcript as the agent sent it, and `view` as it is passed on.
     pub(crate) fn received(
         &self,
         view: &View,
         conversation: Option<String>,
-        original: Option<LocatedBody>,
+        received: Arc<RecordedBody>,
         at_ms: u64,
     ) -> ReceivedRequest {
         // Without the query, which may hold a key.
@@ -85,7 +87,7 @@ impl RequestContext {
             route: format!("{} {path}", self.method),
             model: view.facts.model.clone(),
             headers: PackedHeaders::new(&self.headers),
-            received: original.unwrap_or_else(|| view.into()),
+            received,
         }
     }
 }

@@ -9,16 +9,35 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use super::chunk_store::ChunkStore;
+use super::chunk_store::{ChunkStore, FirstSeen};
 use super::headers::HeaderModels;
 use super::note::JournalNote;
 use super::queue::MAX_LOST_ENDS;
+use baton_core::record::WireId;
 use baton_core::redact::Redactor;
+use baton_core::wire::Operation;
 
 /// Maximum number of exchanges remembered as partial.
 ///
 /// The proxy never has this many open exchanges: more of them mean that their ends were lost.
 const MAX_PARTIAL: usize = 8192;
+
+/// Stored state of an exchange that has not ended.
+pub(super) struct OpenExchange {
+    pub(super) seq: i64,
+    pub(super) wire: WireId,
+    pub(super) operation: Operation,
+    pub(super) model: Option<String>,
+    pub(super) has_summary: bool,
+}
+
+impl OpenExchange {
+    /// Returns the origin for new chunks of this exchange.
+    pub(super) fn seen(&self, side: &'static str) -> FirstSeen {
+        let exchange = self.seq;
+        FirstSeen { exchange, side }
+    }
+}
 
 /// Writes notes to the file.
 pub(super) struct Archive {
@@ -29,6 +48,8 @@ pub(super) struct Archive {
     pub(super) tags: Vec<String>,
     /// Numbers of the newest row and of the latest end.
     pub(super) last: (i64, i64),
+    /// Exchange of the latest note in this transaction. Most notes follow one of the same exchange.
+    pub(super) current: Option<(Arc<str>, OpenExchange)>,
     /// Exchanges with notes in this transaction, and whether the note was the end.
     pub(super) touched: Vec<(Arc<str>, bool)>,
     /// Ended exchanges whose row is still marked as open.
@@ -58,6 +79,7 @@ impl Archive {
             models: HeaderModels::default(),
             tags,
             last: (0, 0),
+            current: None,
             touched: Vec::new(),
             unended: HashSet::new(),
             partial: HashMap::new(),
@@ -140,6 +162,7 @@ impl Archive {
             self.unended.remove(id);
         }
         self.touched.clear();
+        self.current = None;
         Ok(())
     }
 
@@ -147,6 +170,7 @@ impl Archive {
     pub(super) fn rolled_back(&mut self) {
         self.chunk_store.forget();
         self.models.forget();
+        self.current = None;
         for (id, is_end) in std::mem::take(&mut self.touched) {
             self.lost(Some(id), is_end);
         }

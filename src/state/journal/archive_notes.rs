@@ -5,11 +5,11 @@ use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 
 use super::answer_summary::AnswerSummary;
-use super::archive::Archive;
+use super::archive::{Archive, OpenExchange};
 use super::body_pieces::BodyPieces;
 use super::chunk_store::{FirstSeen, TextKind};
 use super::headers::{PackedHeaders, StoredHeaders};
-use super::note::{CapturedBody, JournalNote, LegNote, ReceivedRequest, SentLeg};
+use super::note::{CapturedBody, JournalNote, LegNote, ReceivedRequest, RecordedBody, SentLeg};
 use super::row::{has_failed, unsent_tokens};
 use super::summary;
 use crate::clock::now_ms;
@@ -22,23 +22,6 @@ use baton_core::wire::{self, Operation, StopReason, Usage};
 /// Maximum number of conversations whose title may be replaced. The better title comes within seconds.
 const MAX_SIDE_TITLES: usize = 1024;
 
-/// Stored state of an exchange that has not ended.
-struct OpenExchange {
-    seq: i64,
-    wire: WireId,
-    operation: Operation,
-    model: Option<String>,
-    has_summary: bool,
-}
-
-impl OpenExchange {
-    /// Returns the origin for new chunks of this exchange.
-    fn seen(&self, side: &'static str) -> FirstSeen {
-        let exchange = self.seq;
-        FirstSeen { exchange, side }
-    }
-}
-
 impl Archive {
     /// Applies one note. The caller has begun a transaction.
     pub(super) fn write(&mut self, note: JournalNote) -> rusqlite::Result<()> {
@@ -47,10 +30,14 @@ impl Archive {
         match note {
             JournalNote::Begin(begun) => self.begin(*begun),
             // Without its beginning an exchange has no row that a leg could refer to.
-            JournalNote::Leg { id, leg, at_ms, what } => match self.open(&id)? {
-                Some(open) => self.leg(&open, leg, at_ms, what),
-                None => Ok(()),
-            },
+            JournalNote::Leg { id, leg, at_ms, what } => {
+                let Some(mut open) = self.take_open(&id)? else {
+                    return Ok(());
+                };
+                self.leg(&mut open, leg, at_ms, what)?;
+                self.current = Some((id, open));
+                Ok(())
+            }
             JournalNote::Shown { id, headers, body } => self.shown(&id, &headers, body),
             JournalNote::End { event, partial } => self.end(&event, partial),
             JournalNote::Flush(_) => Ok(()),
@@ -70,9 +57,10 @@ impl Archive {
         if let Some(conversation) = &begun.conversation {
             self.title(&begun, conversation)?;
         }
-        let pieces = BodyPieces::from_body(&begun.received);
-        let received = self.chunk_store.body(&self.conn, &pieces, seen)?;
+        let pieces = BodyPieces::from_body(&begun.received.body);
+        let (received, stored) = self.chunk_store.body(&self.conn, &pieces, &[], seen)?;
         let headers = self.headers(&begun.headers, seen)?;
+        let model = self.clean(begun.model.as_deref());
         self.conn
             .prepare_cached(
                 "INSERT INTO exchanges (seq, id, at_ms, conversation, principal, wire, model, upstream, route, call,
@@ -86,11 +74,11 @@ impl Archive {
                 begun.conversation,
                 begun.principal,
                 begun.wire.name(),
-                self.clean(begun.model.as_deref()),
+                model,
                 begun.upstream,
                 self.chunk_store.redactor.path(&begun.route),
                 begun.operation.name(),
-                begun.received.text.len(),
+                begun.received.body.text.len(),
                 received.head,
                 received.list,
                 received.tail,
@@ -98,6 +86,17 @@ impl Archive {
                 headers.model,
                 headers.own,
             ])?;
+        let _ = begun.received.stored.set(stored);
+        self.current = Some((
+            begun.id.as_str().into(),
+            OpenExchange {
+                seq: seen.exchange,
+                wire: begun.wire,
+                operation: begun.operation,
+                model,
+                has_summary: false,
+            },
+        ));
         Ok(())
     }
 
@@ -112,7 +111,7 @@ impl Archive {
         if ask.exists([conversation])? && !self.side_titles.contains(conversation) {
             return Ok(());
         }
-        let Ok(view) = wire::wire(begun.wire).read(&begun.received.text, begun.operation) else {
+        let Ok(view) = wire::wire(begun.wire).read(&begun.received.body.text, begun.operation) else {
             return Ok(());
         };
         let title = summary::title(&view, &self.tags);
@@ -139,8 +138,11 @@ impl Archive {
         Ok(())
     }
 
-    /// Returns the exchange if it has begun and not ended.
-    fn open(&self, id: &str) -> rusqlite::Result<Option<OpenExchange>> {
+    /// Returns the exchange if it has begun and not ended. The caller may put it back.
+    fn take_open(&mut self, id: &str) -> rusqlite::Result<Option<OpenExchange>> {
+        if let Some((_, open)) = self.current.take_if(|(current, _)| **current == *id) {
+            return Ok(Some(open));
+        }
         let mut ask = self.conn.prepare_cached(
             "SELECT seq, wire, call, model, answer IS NOT NULL FROM exchanges WHERE id = ?1 AND ended IS NULL",
         )?;
@@ -165,7 +167,7 @@ impl Archive {
         self.models.keep(&mut self.chunk_store, &self.conn, headers, seen)
     }
 
-    fn leg(&mut self, open: &OpenExchange, leg: u32, at_ms: u64, what: LegNote) -> rusqlite::Result<()> {
+    fn leg(&mut self, open: &mut OpenExchange, leg: u32, at_ms: u64, what: LegNote) -> rusqlite::Result<()> {
         match what {
             LegNote::Sent(sent) => self.sent(open, leg, at_ms, *sent),
             LegNote::Answered(answer) => self.answered(open, leg, at_ms, answer),
@@ -181,8 +183,10 @@ impl Archive {
         let wire = wire::wire(open.wire);
         // Only bytes that baton wrote are parsed. Slices of the request were located when it arrived.
         let read = |text: &Bytes| wire.located(text, open.operation);
-        let pieces = BodyPieces::sent(leg_sent.rope, &leg_sent.request, read);
-        let sent = self.chunk_store.body(&self.conn, &pieces, seen)?;
+        let RecordedBody { body, stored } = &*leg_sent.request;
+        let pieces = BodyPieces::sent(leg_sent.rope, body, read);
+        let known = stored.get().map_or(&[][..], Vec::as_slice);
+        let (sent, _) = self.chunk_store.body(&self.conn, &pieces, known, seen)?;
         self.conn
             .prepare_cached(
                 "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes, url,
@@ -234,7 +238,7 @@ impl Archive {
 
     fn received(
         &mut self,
-        open: &OpenExchange,
+        open: &mut OpenExchange,
         leg: u32,
         at_ms: u64,
         body: CapturedBody,
@@ -257,9 +261,11 @@ impl Archive {
                 row.get(0)
             })
             .optional()?;
+        let summary = self.summary(&text, status.flatten());
         self.conn
             .prepare_cached("UPDATE exchanges SET answer = ?2 WHERE seq = ?1")?
-            .execute(params![open.seq, self.summary(&text, status.flatten())])?;
+            .execute(params![open.seq, summary])?;
+        open.has_summary = summary.is_some();
         Ok(())
     }
 
@@ -288,7 +294,7 @@ impl Archive {
     }
 
     fn shown(&mut self, id: &str, headers: &PackedHeaders, body: CapturedBody) -> rusqlite::Result<()> {
-        let Some(open) = self.open(id)? else {
+        let Some(open) = self.take_open(id)? else {
             return Ok(());
         };
         let seen = open.seen("shown");
@@ -318,13 +324,14 @@ impl Archive {
                 answer = COALESCE(?6, answer) WHERE seq = ?1",
             )?
             .execute(params![open.seq, chunk, cut, headers.model, headers.own, summary])?;
+        self.current = Some((id.into(), open));
         Ok(())
     }
 
     fn end(&mut self, event: &ExchangeEvent, partial: bool) -> rusqlite::Result<()> {
         self.last.1 += 1;
         let partial = partial || self.partial.remove(event.id.as_str()).is_some();
-        let (seq, saved) = match self.open(&event.id)? {
+        let (seq, saved) = match self.take_open(&event.id)? {
             Some(open) => (open.seq, self.saved(&open, event)?),
             None => (self.unbegun(event)?, None),
         };

@@ -10,8 +10,13 @@ use super::body_pieces::{BodyPieces, MessagePiece};
 use super::chunk_store::CountedRow;
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
 use super::chunks;
+use super::note::StoredMessage;
 use super::summary::summary;
+use crate::keyed_hash;
 use baton_core::text::Span;
+
+/// Stands for the chunk in the key of a whole region, whose value is its last node. No chunk has this id.
+const WHOLE_REGION: i64 = 0;
 
 /// The last nodes of a body's three chains. 0 means an empty chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,23 +28,28 @@ pub(super) struct BodyNodes {
 }
 
 impl ChunkStore {
-    /// Stores a request body and adds one reference to it.
+    /// Stores a request body and adds one reference to it. Also returns the rows of its messages.
+    ///
+    /// `known` are the rows of the messages of the agent's request, if it is stored.
     pub(super) fn body(
         &mut self,
         conn: &Connection,
         pieces: &BodyPieces,
+        known: &[StoredMessage],
         seen: FirstSeen,
-    ) -> rusqlite::Result<BodyNodes> {
+    ) -> rusqlite::Result<(BodyNodes, Vec<StoredMessage>)> {
+        let head = self.region(conn, chunks::head, &pieces.head, seen)?;
+        let stored = self.messages(conn, &pieces.messages, known, seen)?;
         let body = BodyNodes {
-            head: self.region(conn, chunks::head, &pieces.head, seen)?,
-            list: self.messages(conn, &pieces.messages, seen)?,
+            head,
+            list: stored.last().map_or(0, |last| last.node),
             tail: self.region(conn, chunks::tail, &pieces.tail, seen)?,
-            messages: i64::try_from(pieces.messages.len()).unwrap_or(i64::MAX),
+            messages: i64::try_from(stored.len()).unwrap_or(i64::MAX),
         };
         for node in [body.head, body.list, body.tail] {
             self.references.add(CountedRow::Node(node));
         }
-        Ok(body)
+        Ok((body, stored))
     }
 
     /// Stores the region before or after the messages.
@@ -50,6 +60,10 @@ impl ChunkStore {
         text: &Bytes,
         seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
+        let whole = (0, WHOLE_REGION, keyed_hash::hash(text));
+        if let Some(known) = self.nodes.get(&whole) {
+            return Ok(*known);
+        }
         let mut last = 0;
         for span in cut(text) {
             let chunk = self.chunk(
@@ -62,23 +76,36 @@ impl ChunkStore {
             // The chunks of a region are adjacent, so there is no gap.
             last = self.node(conn, last, chunk, "")?;
         }
+        self.nodes.insert(whole, last);
         Ok(last)
     }
 
-    /// Stores messages. Returns the node of the last one.
+    /// Stores messages. Returns the rows of each.
     fn messages(
         &mut self,
         conn: &Connection,
         messages: &[MessagePiece],
+        known: &[StoredMessage],
         seen: FirstSeen,
-    ) -> rusqlite::Result<i64> {
-        let mut last = 0;
-        for MessagePiece { gap, text, role } in messages {
-            let chunk = self.chunk(conn, text, TextKind::Json, seen, |clean| {
-                Some(summary(clean, *role))
-            })?;
-            last = self.node(conn, last, chunk, &String::from_utf8_lossy(gap))?;
+    ) -> rusqlite::Result<Vec<StoredMessage>> {
+        let mut stored: Vec<StoredMessage> = Vec::with_capacity(messages.len());
+        for MessagePiece { gap, text, role, at } in messages {
+            let last = stored.last().map_or(0, |last| last.node);
+            // A known message follows another one, so it has a predecessor.
+            let same = at.and_then(|at| Some((known.get(at - 1)?, known.get(at)?)));
+            stored.push(match same {
+                Some((before, same)) if before.node == last => *same,
+                same => {
+                    let short = |clean: &Bytes| Some(summary(clean, *role));
+                    let chunk = match same {
+                        Some((_, same)) => same.chunk,
+                        None => self.chunk(conn, text, TextKind::Json, seen, short)?,
+                    };
+                    let node = self.node(conn, last, chunk, &String::from_utf8_lossy(gap))?;
+                    StoredMessage { chunk, node }
+                }
+            });
         }
-        Ok(last)
+        Ok(stored)
     }
 }

@@ -69,8 +69,8 @@ pub(super) struct ChunkStore {
     pub(super) redactor: Redactor,
     /// Chunk ids by the hash of the text before redaction.
     chunks: Cache<KeyedHash, i64>,
-    /// Node ids by parent, chunk, and hash of the gap.
-    nodes: Cache<(i64, i64, KeyedHash), i64>,
+    /// Node ids by parent, chunk, and hash of the gap. Also those of whole regions, by their text.
+    pub(super) nodes: Cache<(i64, i64, KeyedHash), i64>,
     pub(super) references: References,
     packer: Packer,
     /// Bytes written since [`Self::take_fresh`].

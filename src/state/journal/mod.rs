@@ -67,7 +67,7 @@ pub use forget::{ForgottenExchanges, forget};
 pub use headers::PackedHeaders;
 pub use leg::{EnvelopeChange, LegDetail, LegRequest, LegResponse, MessageSummary};
 pub use live_bodies::LivePart;
-pub use note::{CapturedBody, ReceivedRequest, SentLeg};
+pub use note::{CapturedBody, ReceivedRequest, RecordedBody, SentLeg};
 pub use one_message::FullMessage;
 pub use query::{BodySide, ConversationSummary, ExchangeFilter, JournalReader, JournalTotals};
 pub use queue::LiveEvent;

@@ -2,7 +2,7 @@
 //!
 //! They consist of shared slices and small values, so nothing is parsed or copied on the request path.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 
 use bytes::Bytes;
 
@@ -65,7 +65,7 @@ pub struct SentLeg {
     /// Body as a rope of slices.
     pub rope: Vec<Bytes>,
     /// Body that most of the slices belong to.
-    pub request: LocatedBody,
+    pub request: Arc<RecordedBody>,
     /// Edits by reason.
     pub changes: Vec<SizeChange>,
 }
@@ -94,7 +94,32 @@ pub struct ReceivedRequest {
     /// The agent's headers.
     pub headers: PackedHeaders,
     /// Decoded body.
-    pub received: LocatedBody,
+    pub received: Arc<RecordedBody>,
+}
+
+/// A request's body. The notes of an exchange share it, so that its messages are hashed and looked up once.
+#[derive(Debug, Default)]
+pub struct RecordedBody {
+    pub(super) body: LocatedBody,
+    /// Rows of the messages, in order. Set together with the exchange's row, which keeps them.
+    pub(super) stored: OnceLock<Vec<StoredMessage>>,
+}
+
+/// Rows of a message in a stored body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StoredMessage {
+    pub(super) chunk: i64,
+    /// Node of the chain that begins with the body's first message.
+    pub(super) node: i64,
+}
+
+impl From<LocatedBody> for RecordedBody {
+    fn from(body: LocatedBody) -> Self {
+        Self {
+            body,
+            stored: OnceLock::new(),
+        }
+    }
 }
 
 /// A body as captured, up to the journal's bound.
@@ -138,7 +163,7 @@ impl JournalNote {
     /// received one.
     pub(super) fn body_bytes(&self) -> usize {
         match self {
-            Self::Begin(begun) => begun.received.text.len(),
+            Self::Begin(begun) => begun.received.body.text.len(),
             Self::Leg {
                 what: LegNote::Received(body),
                 ..

@@ -117,7 +117,7 @@ pub(in crate::exchange) async fn once(
         url: ctx.upstream.address(target),
         headers: PackedHeaders::without_sensitive(&headers),
         rope: leg.rope.clone(),
-        request: exchange.offered.view().into(),
+        request: exchange.offered.recorded(),
         changes: leg.changes.clone(),
     });
     let again = || ctx.onward(sending);

@@ -48,12 +48,13 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
         let rope = cut(&received, &view, if n < 25 { 12 } else { 28 });
         let id = id(n as u32);
         let recording = recorder.exchange(&id);
+        let shared = Arc::new(RecordedBody::from(LocatedBody::from(&view)));
         recording.begin(|| ReceivedRequest {
-            received: (&view).into(),
+            received: Arc::clone(&shared),
             ..begun(&id, "c", &received)
         });
         recording.sent(|| SentLeg {
-            request: (&view).into(),
+            request: shared,
             ..leg_of(&rope, &[])
         });
         drop(recording);
@@ -235,7 +236,8 @@ proptest! {
             let rope = drawn.rope(&received);
             let id = id(n as u32);
             let begun = ReceivedRequest { wire: drawn.wire, ..begun(&id, "c", &received) };
-            let sent = JournalNote::Leg { id: Arc::from(id.as_str()), leg: 0, at_ms: 1, what: LegNote::Sent(Box::new(leg_of(&rope, &[]))) };
+            let leg = SentLeg { request: Arc::clone(&begun.received), ..leg_of(&rope, &[]) };
+            let sent = JournalNote::Leg { id: Arc::from(id.as_str()), leg: 0, at_ms: 1, what: LegNote::Sent(Box::new(leg)) };
             let event = Box::new(over(&id, "c", received.len(), &[1]));
             archive.begin_writing().unwrap();
             for note in [JournalNote::Begin(Box::new(begun)), sent, JournalNote::End { event, partial: false }] {

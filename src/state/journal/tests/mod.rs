@@ -8,6 +8,7 @@ mod search;
 mod secrets;
 
 use std::slice::from_ref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -58,7 +59,11 @@ fn begun(id: &str, conversation: &str, received: &Bytes) -> ReceivedRequest {
         route: "POST /v1/messages".to_owned(),
         model: Some("m".to_owned()),
         headers: PackedHeaders::new(&headers),
-        received: wire::wire(WireId::Anthropic).located(received, Operation::Generate),
+        received: Arc::new(
+            wire::wire(WireId::Anthropic)
+                .located(received, Operation::Generate)
+                .into(),
+        ),
     }
 }
 
@@ -84,7 +89,7 @@ fn leg_of(rope: &[Bytes], changes: &[SizeChange]) -> SentLeg {
         url: "https://api.example/v1/messages".to_owned(),
         headers: PackedHeaders::new(&headers),
         rope: rope.to_vec(),
-        request: LocatedBody::default(),
+        request: Arc::default(),
         changes: changes.to_vec(),
     }
 }
