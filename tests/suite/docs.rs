@@ -83,6 +83,25 @@ fn source(path: &str) -> String {
 }
 
 #[test]
+fn the_documentation_stays_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let words = |file: &Path| std::fs::read_to_string(file).unwrap().split_whitespace().count();
+    let readme = words(&root.join("README.md"));
+    let pages = ["docs", "docs/dev"].map(|directory| std::fs::read_dir(root.join(directory)).unwrap());
+    let pages = pages.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let all: usize = pages
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .map(|path| words(&path))
+        .sum();
+    assert!(readme <= 1300, "README.md has {readme} words");
+    assert!(
+        readme + all <= 30_000,
+        "the documentation has {} words",
+        readme + all
+    );
+}
+
+#[test]
 fn the_reference_has_every_exit_code() {
     let text = source("src/cli/exit.rs");
     let codes: BTreeSet<_> = text
