@@ -108,7 +108,7 @@ test("an empty page shows the demo's conversation with its handoffs, marked as a
   assert.match(await text("figure"), /Example: the session of the demo[\s\S]*Work through docs\/plan\.md[\s\S]*none of yours[\s\S]*25 requests, 3 handoffs[\s\S]*The agent sends \d+ KiB[\s\S]*The model sees \d+ KiB/);
   assert.equal(await page.locator("figure .fired").count(), 3);
   assert.deepEqual(await page.locator("figure .step .badge").allTextContents(), ["1", "2", "3"]);
-  assert.match(await text("figure .step"), /task 1 is done[\s\S]*request 7 · the agent sent 25 KiB, after the handoff the model saw 3\.9 KiB/);
+  assert.match(await text("figure .step"), /task 1 is done[\s\S]*request 7 · the agent sent 21 KiB, after the handoff the model saw 4\.1 KiB/);
   assert.equal(await page.locator("#list .talk").count(), 0, "it is not among the user's conversations");
   assert.ok((await text("main")).indexOf("baton run claude") < (await text("main")).indexOf("ANTHROPIC_BASE_URL"));
   await shot(page, "empty");
