@@ -27,6 +27,7 @@ pub mod limits;
 pub mod marker;
 pub mod nudge;
 pub mod plan;
+pub mod quota;
 pub mod record;
 pub mod redact;
 pub mod response;

@@ -11,7 +11,6 @@
 
 mod context_use;
 mod models;
-mod quota;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -19,7 +18,6 @@ mod windows;
 mod wording;
 
 pub use context_use::{ContextUse, ModelThresholds, NudgeDecision, NudgeOutcome, ShadowMoment, Thresholds};
-pub use quota::{NearLimit, near_limit};
 pub use steps::{StepsLeft, plan_accepted, step_done, steps_left};
 pub use windows::{
     AGENTS, Compaction, OLDER, PRESENT, WindowQuery, Windows, compaction_point, declares_windows,

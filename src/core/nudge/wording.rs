@@ -3,7 +3,7 @@
 //! The text becomes part of a prefix that must not change. So it is stored whole, and equal numbers give
 //! equal text.
 
-use super::quota::NearLimit;
+use crate::quota::UsageLimit;
 use crate::text::date::rfc3339;
 use crate::text::words::grouped;
 
@@ -59,7 +59,7 @@ pub fn paying_text(tokens: u64, calls: u32, left: u32, wording: NudgeWording) ->
 }
 
 /// Composes the nudge about a usage limit of the provider that is near.
-pub fn limit_text(limit: &NearLimit, now_ms: u64) -> String {
+pub fn limit_text(limit: &UsageLimit, now_ms: u64) -> String {
     let minutes = limit.resets_ms.saturating_sub(now_ms) / 60_000;
     notice(&format!(
         "The provider's usage limit of this account is at {:.0}%, and is lifted at {} UTC, in {minutes} minutes. Calls may be refused until \
@@ -124,7 +124,8 @@ mod tests {
                 && paying.contains("from the 9th call"),
             "{paying}"
         );
-        let limit = NearLimit {
+        let limit = UsageLimit {
+            window: None,
             used: 0.934,
             resets_ms: 1_795_438_800_000,
         };

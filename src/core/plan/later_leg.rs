@@ -99,14 +99,6 @@ pub fn is_retryable(status: u16) -> bool {
     matches!(status, 408 | 429 | 500..=599)
 }
 
-/// Pause that a response requests: `retry-after-ms`, or `retry-after` in seconds. No provider uses dates.
-pub fn requested_pause<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
-    let number = |name: &str| header(name)?.trim().parse::<f64>().ok();
-    let millis = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
-    // A negative or infinite pause would panic in `Duration`.
-    (millis >= 0.0 && millis.is_finite()).then(|| Duration::from_millis(millis as u64))
-}
-
 /// Attempts of one leg.
 ///
 /// All failures count together: a refusal, no response, a broken response, and an error under a status of
@@ -168,24 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_retried_after_the_requested_pause() {
+    fn a_refusal_that_may_pass_is_retried() {
         for status in [408, 429, 500, 503, 529] {
             assert!(is_retryable(status), "{status}");
         }
         for status in [200, 400, 401, 403, 404, 413, 422] {
             assert!(!is_retryable(status), "{status}");
         }
-        let millis = |headers: &[(&'static str, &'static str)]| {
-            let header = |name: &str| headers.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
-            requested_pause(header).map(|pause| pause.as_millis())
-        };
-        assert_eq!(millis(&[("retry-after", "2")]), Some(2000));
-        assert_eq!(millis(&[("retry-after", " 0.5 ")]), Some(500));
-        let both = [("retry-after-ms", "250"), ("retry-after", "2")];
-        assert_eq!(millis(&both), Some(250));
-        for not_a_number in ["Wed, 21 Oct 2026 07:28:00 GMT", "-1", "inf"] {
-            assert_eq!(millis(&[("retry-after", not_a_number)]), None);
-        }
-        assert_eq!(millis(&[]), None);
     }
 }

@@ -38,7 +38,7 @@ pub use self::commands::RemovedCommands;
 pub use self::cut_target::CutTarget;
 pub use self::insertion_points::InsertionPoints;
 pub(crate) use self::later_leg::LegAttempts;
-pub use self::later_leg::{NextLeg, is_retryable, requested_pause};
+pub use self::later_leg::{NextLeg, is_retryable};
 pub use self::legs::{HandoffSource, NewHandoff, RuleQuery};
 pub use self::moment::{BranchCosts, BranchState, DueStep, ShadowDecision};
 pub use self::offer::{ToolDecision, ToolOffer};

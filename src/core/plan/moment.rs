@@ -3,7 +3,8 @@
 
 use super::{PlannedRequest, is_model_call};
 use crate::bill::{CutLedger, FreeCut, RequestCosts};
-use crate::nudge::{self, ContextUse, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome, NudgeWording};
+use crate::nudge::{self, ContextUse, ModelThresholds, NudgeDecision, NudgeOutcome, NudgeWording};
+use crate::quota::UsageLimit;
 use crate::record::Position;
 use crate::rewrite::{insertions, positions};
 use crate::wire::{Role, Turn};
@@ -33,7 +34,7 @@ pub struct BranchCosts {
     /// Whether the user was offered a cut since the model's last response.
     pub offered: bool,
     /// The provider's usage limit, if the last response showed that it is near.
-    pub limit: Option<NearLimit>,
+    pub limit: Option<UsageLimit>,
     /// Reset time of the limit that the model was notified of.
     pub notified_limit: Option<u64>,
 }
@@ -59,7 +60,7 @@ pub struct ShadowDecision {
 
 impl BranchState<'_> {
     /// The near usage limit, reported once until it resets.
-    fn near_limit(&self, now_ms: u64) -> Option<NearLimit> {
+    fn near_limit(&self, now_ms: u64) -> Option<UsageLimit> {
         let limit = self.costs.limit.filter(|limit| limit.resets_ms > now_ms)?;
         (self.costs.notified_limit != Some(limit.resets_ms)).then_some(limit)
     }

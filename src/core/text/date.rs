@@ -47,6 +47,12 @@ pub(crate) fn rfc3339_of(at: UtcDateTime, fraction: fmt::Arguments<'_>) -> Strin
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
+/// Parses a time by RFC 3339. Returns milliseconds since the Unix epoch.
+pub fn rfc3339_ms(text: &str) -> Option<u64> {
+    let at = OffsetDateTime::parse(text.trim(), &Rfc3339).ok()?;
+    u64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok()
+}
+
 /// Parses `YYYY-MM-DD`, or returns `None` if the calendar has no such day.
 pub fn day(text: &str) -> Option<Date> {
     let midnight = OffsetDateTime::parse(&format!("{text}T00:00:00Z"), &Rfc3339);

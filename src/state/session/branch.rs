@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{BranchId, LiveConversation};
 use baton_core::bill::{CutLedger, RequestCosts, TokenCounts};
-use baton_core::nudge::{self, ContextUse, ModelThresholds, NudgeOutcome, NudgeWording};
+use baton_core::nudge::{ContextUse, ModelThresholds, NudgeOutcome, NudgeWording};
 use baton_core::plan::BranchState;
+use baton_core::quota::{UsageLimit, near_limit};
 use baton_core::record::HandoffId;
 use baton_core::wire::LegReport;
 
@@ -37,9 +38,9 @@ impl ContextBranch {
         })
     }
 
-    /// Records the usage limits reported in a response's headers.
-    pub fn note_limit<'h>(&self, header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) {
-        let limit = nudge::near_limit(header, now_ms);
+    /// Records the near one of the usage limits that a response states.
+    pub fn note_limits(&self, limits: &[UsageLimit], now_ms: u64) {
+        let limit = near_limit(limits, now_ms);
         self.live.costs(self.branch, |costs| costs.limit = limit);
     }
 

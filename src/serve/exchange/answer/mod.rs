@@ -17,6 +17,7 @@ use crate::proxy::download::UpstreamBody;
 use crate::proxy::response_body::ResponseBody;
 use crate::proxy::{headers, relay};
 use baton_core::plan::{NextLeg, is_model_call};
+use baton_core::quota;
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::response::{ResponseMachine, ResponseOptions, StreamMerge, VerdictInput};
 use baton_core::rewrite::RewriteOutcome;
@@ -108,8 +109,9 @@ async fn show(
         .filter(|_| exchange.app.config.handoff.nudge_limit)
     {
         let header = |name: &str| headers::text(&parts.headers, name);
+        let now_ms = exchange.app.clock.now_ms();
         // Providers state in these headers how much of a subscription's limit is left.
-        branch.note_limit(header, exchange.app.clock.now_ms());
+        branch.note_limits(&quota::limits(header, now_ms), now_ms);
     }
     let is_shadow = exchange.app.is_shadow(&exchange.ctx);
     // Shadow mode relays bytes unchanged, so it does not decode a body that upstream compressed without being asked.
