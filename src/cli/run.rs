@@ -22,7 +22,7 @@ use crate::state::config::{Config, closest_name};
 use crate::state::disk::private_file;
 use crate::state::journal::JournalReader;
 use crate::state::store::make_dir;
-use baton_core::brake::parse_dollars;
+use baton_core::brake::{BrakeOutcome, parse_dollars, provider_limit};
 use baton_core::plan::FreeCutPolicy;
 use baton_core::record::is_topic;
 use uuid::Uuid;
@@ -164,13 +164,19 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     }
 }
 
-/// Reports that the brake stopped the agent, whose own screen is gone. Errors are ignored: the agent has ended.
+/// Reports that the brake or the provider stopped the agent, whose own screen is gone. Errors are ignored: the agent has
+/// ended.
 fn tell_stop(config: &Config, run: &str) {
     let journal = JournalReader::open(&config.state_dir).ok().flatten();
-    if journal.is_some_and(|journal| journal.is_stopped(run).unwrap_or_default()) {
+    let last = journal.and_then(|journal| journal.last_of_run(run).ok().flatten());
+    let last = last.unwrap_or_default();
+    if last.brake.is_some_and(BrakeOutcome::is_stop) {
         let _ = Out::stderr().line(
             "baton: the brake stopped this session; continue it in the agent with `::go`, or see `baton log brake:stopped*`",
         );
+    }
+    if let Some(limit) = last.provider_limit {
+        let _ = Out::stderr().line(format_args!("baton: {}", provider_limit(limit.opens_ms)));
     }
 }
 

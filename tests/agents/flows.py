@@ -423,10 +423,12 @@ def braked(agent, programs):
     # The program of Codex's tool might change files, so only its failures count.
     count = 6 if agent.key == "codex" else 4
     script = [again] * count + [says("It is done.")]
+    # gemini-cli resumes such a session wrongly, and cline none without a screen: they stay open.
+    resumes = agent.steps and not agent.reopen
     with Scene(agent, programs, script=script, config="[brake]\nno_progress = true\n") as stage:
-        if agent.steps:
+        if resumes:
             output = stage.run(f"Work on {FIRST}.")
-        else:  # It resumes such a session wrongly, so it stays open.
+        else:
             screen = stage.screen()
             stage.submit(f"Work on {FIRST}.")
             stage.wait_for(lambda: "::go" in screen.text(), "the turn is not ended")
@@ -436,7 +438,7 @@ def braked(agent, programs):
         rows = with_tools(stage)
         check(len(rows) == count, f"{len(rows)} requests before the end")
         seen = len(stage.requests())
-        if agent.steps:
+        if resumes:
             stage.run("::go", again=True)
         else:
             stage.submit("::go")
@@ -606,7 +608,7 @@ FLOWS = {
     "rewound": (rewound, "claude"),
     "next day": (next_day, "claude"),
     "restored": (restored, "gemini"),
-    "braked": (braked, "claude", "codex", "gemini", "opencode", "pi", "goose"),
+    "braked": (braked, "claude", "codex", "gemini", "opencode", "pi", "goose", "qwen", "cline"),
 }
 
 

@@ -1,5 +1,8 @@
 //! The brake: an agent that works on its own is stopped at its budget, or in a loop, and nothing is lost.
 
+mod limits;
+mod loops;
+
 use std::path::Path;
 
 use baton_core::brake::{BrakeOutcome, repeated_call};
@@ -27,7 +30,7 @@ fn calls(limit: u64) -> impl Fn(&mut Config) + Copy {
 
 async fn fixture(variant: Variant, change: impl FnOnce(&mut Config)) -> Fixture {
     Fixture::with(variant, [], memory(), |config| {
-        config.brake.may_raise = true;
+        config.brake.may_raise = Some(true);
         change(config);
     })
     .await
@@ -162,7 +165,7 @@ async fn goes_on(variant: Variant) {
 }
 
 async fn stopped_in_a_loop(variant: Variant) {
-    let stage = fixture(variant, |config| config.brake.no_progress = true).await;
+    let stage = fixture(variant, |config| config.brake.no_progress = Some(true)).await;
     let mut history = vec![stage.user("Mend the importer.")];
     for n in 0..4 {
         let call = Reply::new().thinking("Hm.").call_as(
@@ -269,6 +272,8 @@ async fn commands_say_why_they_change_nothing() {
         ("::go -5", "a number of US dollars"),
         ("::go 1e99", "a number of US dollars"),
         ("::go 5 EUR", "a number of US dollars"),
+        ("::go NaN", "a number of US dollars"),
+        (&format!("::go {}", "9".repeat(5_000)), "a number of US dollars"),
     ] {
         let said = ask(&stage, command).await;
         assert!(said.contains(part), "{command}: {said}");
@@ -285,7 +290,7 @@ async fn written() {
 async fn a_budget_outlives_a_restart_and_holds_for_replicas() {
     let dir = temp();
     let change = |config: &mut Config| {
-        config.brake.may_raise = true;
+        config.brake.may_raise = Some(true);
         config.brake.session.calls = 3;
     };
     let mut stage = Fixture::with(ANTHROPIC, [], sqlite(dir.path()), change).await;
@@ -365,7 +370,8 @@ async fn a_request_declares_a_budget_in_dollars() {
     let stage = Fixture::new(ANTHROPIC, []).await;
     let history = [stage.user("Go.")];
     let declare = |value: &'static str| [("anthropic-version", "2026-10-21"), ("x-baton-budget", value)];
-    for bad in ["0", "-1", "1e99", "5 EUR", "", "NaN"] {
+    let long: &'static str = "9".repeat(5_000).leak();
+    for bad in ["0", "-1", "1e99", "5 EUR", "", "NaN", "\u{20ac}5", long] {
         let refused = post(&stage, &declare(bad), &history, "/v1/messages").await;
         assert_eq!(
             (refused.status, refused.header("x-baton-error")),
@@ -431,7 +437,7 @@ async fn dollars_are_counted_and_granted() {
 #[tokio::test]
 async fn only_who_may_raise_a_budget_goes_on() {
     let stage = fixture(ANTHROPIC, |config| {
-        config.brake.may_raise = false;
+        config.brake.may_raise = Some(false);
         config.brake.session.calls = 1;
     })
     .await;
@@ -621,11 +627,22 @@ async fn a_killed_program_keeps_its_budget() {
     let sent = provider.generations().len();
     assert_eq!((sent, stopped), (3, 5));
     let journal = JournalReader::open(&dir.path().join("state")).unwrap().unwrap();
-    assert!(
-        journal.is_stopped(&run).unwrap(),
+    let last = journal.last_of_run(&run).unwrap().unwrap();
+    assert_eq!(
+        last.brake,
+        Some(BrakeOutcome::StoppedBudget),
         "`baton run` says so at the end"
     );
-    assert!(!journal.is_stopped(&Uuid::now_v7().to_string()).unwrap());
+    assert_eq!(
+        serde_json::to_value(&last.budgets).unwrap(),
+        json!([{"of": "session", "unit": "calls", "spent": 3.0, "limit": 3.0}])
+    );
+    assert!(
+        journal
+            .last_of_run(&Uuid::now_v7().to_string())
+            .unwrap()
+            .is_none()
+    );
     let mut savings = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
     let savings = savings.args(["savings", "--json", "--config"]).arg(&config);
     let output = savings
@@ -653,6 +670,11 @@ fn bad_budgets_are_refused_with_what_is_expected() {
         ("session_dollars", "0"),
         ("session_dollars", "-1"),
         ("day_dollars", "1e99"),
+        ("day_dollars", "nan"),
+        ("day_tokens", "99999999999999999999999999999999"),
+        ("plan_window_share", "0"),
+        ("plan_window_share", "1.5"),
+        ("plan_window_share", "80"),
         ("directory_dollars", "\"5 EUR\""),
         ("session_tokens", "0"),
         ("session_calls", "-3"),
@@ -666,7 +688,7 @@ fn bad_budgets_are_refused_with_what_is_expected() {
             "{text}"
         );
     }
-    for budget in ["0", "-1", "1e99", "5 EUR"] {
+    for budget in ["0", "-1", "1e99", "5 EUR", "nan"] {
         let budget = format!("--budget={budget}");
         let (is_good, text) = said(baton().args(["run", &budget, "true"]).output().unwrap());
         assert!(

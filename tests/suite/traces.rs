@@ -113,12 +113,16 @@ struct Served(Program);
 
 impl Served {
     fn start(dir: &std::path::Path, upstream: &str, collector: &str) -> Self {
+        Self(Program::launch(&mut Self::command(dir, upstream, collector)))
+    }
+
+    fn command(dir: &std::path::Path, upstream: &str, collector: &str) -> Command {
         let mut command = program::serve(dir);
         command
             .env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", upstream)
             .env("BATON_TELEMETRY__OTLP_ENDPOINT", collector)
             .env("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=tests");
-        Self(Program::launch(&mut command))
+        command
     }
 
     async fn ask(&self, history: &[serde_json::Value], stream: bool) -> RawResponse {
@@ -236,6 +240,46 @@ async fn a_chain_of_five_is_a_span_each_with_a_child_for_each_leg() {
             );
         }
     }
+}
+
+/// The span of an exchange has what the brake did, and the limit because of which the provider refused it.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_of_the_brake_is_in_the_span() {
+    let call = Reply::new().call_as("toolu_t1r2", "read_file", json!({"path": "a"}));
+    let script = Queue::new([call, Reply::status(429, "Later.").retry_after(60)]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let (url, got) = collector().await;
+    let dir = harness::temp();
+    let mut command = Served::command(dir.path(), &provider.url(), &url);
+    let served = Served(Program::launch(command.env("BATON_BRAKE__SESSION_CALLS", "1")));
+    let mut history = vec![json!({"role": "user", "content": "Hello."})];
+    let first = served.ask(&history, false).await;
+    let message = Anthropic.parse(&first.raw, false, false).unwrap();
+    history.push(json!({"role": "assistant", "content": message.content}));
+    history.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_t1r2", "content": "x"}]}));
+    let stopped = served.ask(&history, false).await;
+    assert!(
+        stopped.text().contains("stopped: the budget"),
+        "{}",
+        stopped.text()
+    );
+    let refused = served
+        .ask(&[json!({"role": "user", "content": "Another."})], false)
+        .await;
+    assert_eq!(refused.status, 429);
+    served.stop().await;
+    let spans = spans(&got);
+    let roots = spans.iter().filter(|span| span.parent_span_id.is_empty());
+    let mut roots: Vec<_> = roots.collect();
+    roots.sort_by_key(|span| span.start_time_unix_nano);
+    let of = |at: usize, name: &str| attributes(roots[at]).remove(name);
+    assert_eq!(of(0, "baton.brake"), None);
+    assert_eq!(of(0, "baton.budgets").as_deref(), Some("session_calls:1"));
+    assert_eq!(of(1, "baton.brake").as_deref(), Some("stopped_budget"));
+    assert_eq!(of(1, "baton.legs").as_deref(), Some("0"));
+    let opens = of(2, "baton.provider_limit").unwrap();
+    assert!(opens.starts_with("20") && opens.ends_with('Z'), "{opens}");
 }
 
 /// A mistake in a config puts a key in place of the model. Upstream gets it and repeats it in the response.

@@ -18,8 +18,9 @@ use crate::cli::run;
 use crate::cli::running::{self, RunState};
 use crate::state::clock::now_ms;
 use crate::state::config::{Config, Environment, Flags, StoreKind};
+use crate::state::journal::ExchangeRow;
 use crate::state::store::sqlite;
-use baton_core::brake::BrakeOutcome;
+use baton_core::brake::{BrakeOutcome, provider_limit};
 
 /// Name of the only check that runs with an invalid config.
 pub(super) const CONFIG: &str = "config";
@@ -419,26 +420,43 @@ fn sign_ins(_: &Installation) -> Vec<Finding> {
     installed().flat_map(|(agent, _)| rows(agent)).collect()
 }
 
-/// Reports whether a budget is set, and whether the brake stopped one of the newest exchanges.
+/// Reports whether a budget is set, whether the brake stopped one of the newest exchanges, and the provider's limits.
 fn budget(installation: &Installation) -> Vec<Finding> {
     let summary = installation.journal.as_ref().ok().and_then(Option::as_ref);
-    let stopped = summary.and_then(|summary| {
-        let mut rows = summary.newest.iter();
-        rows.find(|row| {
-            let outcome = row.event.brake;
-            matches!(
-                outcome,
-                Some(BrakeOutcome::StoppedBudget | BrakeOutcome::StoppedLoop)
-            )
-        })
-    });
-    vec![match stopped {
+    let newest = summary.map_or(&[][..], |summary| &summary.newest);
+    let is_braked = |row: &&ExchangeRow| {
+        let outcome = row.event.brake;
+        outcome.is_some_and(|outcome| outcome.is_stop() && outcome != BrakeOutcome::StoppedUser)
+    };
+    let braked = match newest.iter().find(is_braked) {
         Some(row) => Finding::warning(
             "brake",
             format!("stopped an agent {}: {}", ago(row.at_ms), row.id),
             "let it continue with `::go` in its chat, or raise the limit; `baton log brake:stopped*` lists all",
         ),
-        None if installation.config.brake.is_off() => Finding::ok("brake", "no budget is set"),
+        None if installation.config.is_brake_off() => Finding::ok("brake", "no budget is set"),
         None => Finding::ok("brake", "no agent was stopped recently"),
-    }]
+    };
+    let mut windows = newest.iter().map(|row| &row.event.plan_windows);
+    let windows = windows.find(|windows| !windows.is_empty()).map(|windows| {
+        let used = windows
+            .iter()
+            .map(|window| format!("{} {}%", window.name, window.used as f64 / 100.0));
+        Finding::ok(
+            "subscription",
+            format!("used: {}", used.collect::<Vec<_>>().join(", ")),
+        )
+    });
+    let refusal = newest.iter().find_map(|row| {
+        let opens_ms = row.event.provider_limit?.opens_ms?;
+        let help = "wait until then, or use another account; `baton log provider_limit` lists all";
+        (opens_ms > now_ms()).then(|| {
+            Finding::warning(
+                row.upstream.clone().unwrap_or_default(),
+                provider_limit(Some(opens_ms)),
+                help,
+            )
+        })
+    });
+    [braked].into_iter().chain(windows).chain(refusal).collect()
 }

@@ -6,9 +6,12 @@ use pretty_assertions::assert_eq;
 use super::installation::{JournalSummary, UpstreamProbe};
 use super::rows::{judged, used};
 use super::*;
+use crate::state::clock::now_ms;
 use crate::state::config::{Config, Environment};
 use crate::state::journal::ExchangeRow;
+use crate::state::telemetry::ProviderLimit;
 use baton_core::brake::BrakeOutcome;
+use baton_core::record::PlanWindow;
 
 fn probe(name: &str, answer: Result<u16, &str>) -> UpstreamProbe {
     UpstreamProbe {
@@ -157,7 +160,7 @@ fn a_stop_of_the_brake_is_reported_with_its_exchange() {
     let ok = budget(&installation);
     assert_eq!(ok.message, "no agent was stopped recently");
     let mut newest = vec![ExchangeRow::default(), ExchangeRow::default()];
-    newest[0].event.brake = Some(BrakeOutcome::WentOn);
+    newest[0].event.brake = Some(BrakeOutcome::Released);
     newest[1].event.brake = Some(BrakeOutcome::StoppedLoop);
     newest[1].id = "exchange-1".to_owned();
     installation.journal = Ok(Some(JournalSummary {
@@ -167,4 +170,33 @@ fn a_stop_of_the_brake_is_reported_with_its_exchange() {
     let stopped = budget(&installation);
     assert_eq!(stopped.severity, FindingSeverity::Warning);
     assert!(stopped.message.ends_with(": exchange-1"), "{stopped:?}");
+    let mut row = ExchangeRow {
+        upstream: Some("anthropic".to_owned()),
+        ..ExchangeRow::default()
+    };
+    row.event.plan_windows = vec![PlanWindow {
+        name: "5h".to_owned(),
+        used: 10_000,
+        ..PlanWindow::default()
+    }];
+    let mut limited = |opens_ms| {
+        row.event.provider_limit = Some(ProviderLimit { opens_ms });
+        let newest = vec![row.clone()];
+        installation.journal = Ok(Some(JournalSummary {
+            totals: Default::default(),
+            newest,
+        }));
+        let found = examine(&installation).into_iter();
+        let found = found.filter(|row| row.check == "budget");
+        found
+            .map(|row| (row.finding.subject, row.finding.message))
+            .collect::<Vec<_>>()
+    };
+    let found = limited(Some(now_ms() + 3_600_000));
+    assert_eq!(found[1], ("subscription".to_owned(), "used: 5h 100%".to_owned()));
+    assert_eq!(found[2].0, "anthropic");
+    assert!(found[2].1.contains("it opens again at "), "{found:?}");
+    for over in [Some(now_ms() - 1), None] {
+        assert_eq!(limited(over).len(), 2);
+    }
 }

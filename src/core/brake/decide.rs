@@ -24,7 +24,15 @@ named! {
         /// The agent was stopped because the user had stopped the session.
         StoppedUser = "stopped_user",
         /// The user let a stopped agent continue.
-        WentOn = "went_on",
+        #[serde(rename = "went_on")]
+        Released = "went_on",
+    }
+}
+
+impl BrakeOutcome {
+    /// Whether the agent's request was not sent.
+    pub fn is_stop(self) -> bool {
+        matches!(self, Self::StoppedBudget | Self::StoppedLoop | Self::StoppedUser)
     }
 }
 

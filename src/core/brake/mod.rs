@@ -19,8 +19,8 @@ mod tests;
 mod wording;
 
 pub use decide::{BrakeDecision, BrakeInput, BrakeOutcome, BrakeReason, decide, is_same_again};
-pub use policy::{Account, AccountKind, BrakePolicy, BudgetUnit, MICRODOLLARS, parse_dollars};
-pub use repeats::{RepeatKind, RepeatedCall, continues_own_work, repeated_call};
+pub use policy::{Account, AccountKind, BrakePolicy, BudgetUnit, DAY_MS, MICRODOLLARS, parse_dollars};
+pub use repeats::{RepeatKind, RepeatedCall, continues_own_work, opening, repeated_call};
 pub use wording::{
-    EndText, ends, go_on, halted, model_notice, nothing_braked, off, status_line, user_notice,
+    EndText, ends, go_on, halted, model_notice, nothing_braked, off, provider_limit, status_line, user_notice,
 };

@@ -11,6 +11,9 @@ const NEAR: f64 = 0.8;
 /// Range of a budget in dollars.
 const DOLLARS: std::ops::RangeInclusive<f64> = 0.01..=1e6;
 
+/// Milliseconds of a day.
+pub const DAY_MS: u64 = 86_400_000;
+
 /// Settings of the brake. Everything is off by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BrakePolicy {
@@ -20,21 +23,43 @@ pub struct BrakePolicy {
     pub day: Amounts,
     /// Limits of a client's working directory.
     pub directory: Amounts,
-    /// Whether an agent that repeats itself is stopped.
-    pub no_progress: bool,
+    /// Limit of each window of a client's subscription.
+    pub plan: Amounts,
+    /// Whether an agent that repeats itself is stopped. `None` means no.
+    pub no_progress: Option<bool>,
     /// Whether a request may set its session's budget above the configured one, and a user may let a stopped
-    /// agent go on.
-    pub may_raise: bool,
+    /// agent go on. `None` means no.
+    pub may_raise: Option<bool>,
 }
 
 impl BrakePolicy {
     /// Whether nothing is limited.
     pub fn is_off(&self) -> bool {
-        let none = Amounts::default();
-        !self.no_progress
-            && [self.session, self.day, self.directory]
-                .iter()
-                .all(|limits| *limits == none)
+        let limits = [self.session, self.day, self.directory, self.plan];
+        !self.stops_loops() && limits.iter().all(|limits| *limits == Amounts::default())
+    }
+
+    /// Whether an agent that repeats itself is stopped.
+    pub fn stops_loops(&self) -> bool {
+        self.no_progress.unwrap_or_default()
+    }
+
+    /// Whether requests and users may raise a budget.
+    pub fn may_raise(&self) -> bool {
+        self.may_raise.unwrap_or_default()
+    }
+
+    /// A client's policy: its own settings, and those of `all` that it leaves open.
+    #[must_use]
+    pub fn or(self, all: &Self) -> Self {
+        Self {
+            session: self.session.or(&all.session),
+            day: self.day.or(&all.day),
+            directory: self.directory.or(&all.directory),
+            plan: self.plan.or(&all.plan),
+            no_progress: self.no_progress.or(all.no_progress),
+            may_raise: self.may_raise.or(all.may_raise),
+        }
     }
 
     /// The policy for a request that declares its session's budget, in microdollars.
@@ -44,7 +69,7 @@ impl BrakePolicy {
         if let Some(declared) = declared {
             // Without `may_raise` a request can only lower a configured limit. If none is configured, any declared
             // budget applies.
-            let is_free = self.may_raise || *limit == 0;
+            let is_free = self.may_raise.unwrap_or_default() || *limit == 0;
             *limit = if is_free { declared } else { declared.min(*limit) };
         }
         self
@@ -75,6 +100,7 @@ named! {
         Session = "session",
         Day = "day",
         Directory = "directory",
+        Plan = "plan",
     }
 }
 
@@ -85,7 +111,8 @@ named! {
         Dollars = "dollars",
         Tokens = "tokens",
         Calls = "calls",
-        Time = "time",
+        Minutes = "minutes",
+        Share = "share",
     }
 }
 
@@ -96,8 +123,25 @@ impl BudgetUnit {
             Self::Dollars => amounts.microdollars,
             Self::Tokens => amounts.tokens,
             Self::Calls => amounts.calls,
-            Self::Time => amounts.millis,
+            Self::Minutes => amounts.millis,
+            Self::Share => amounts.share,
         }
+    }
+
+    /// An amount in the whole unit: dollars, minutes, or a share from 0 to 1.
+    pub fn in_full(self, amount: u64) -> f64 {
+        amount as f64
+            / match self {
+                Self::Dollars => MICRODOLLARS,
+                Self::Tokens | Self::Calls => 1.0,
+                Self::Minutes => 60_000.0,
+                Self::Share => 10_000.0,
+            }
+    }
+
+    /// Smallest amount that is not shown as zero.
+    pub fn least_shown(self) -> f64 {
+        if self == Self::Dollars { 0.01 } else { 1.0 }
     }
 
     /// Amounts of which only this unit is set.
@@ -107,7 +151,8 @@ impl BudgetUnit {
             Self::Dollars => &mut amounts.microdollars,
             Self::Tokens => &mut amounts.tokens,
             Self::Calls => &mut amounts.calls,
-            Self::Time => &mut amounts.millis,
+            Self::Minutes => &mut amounts.millis,
+            Self::Share => &mut amounts.share,
         } = amount;
         amounts
     }
@@ -131,6 +176,15 @@ impl Account<'_> {
     /// Amount spent in this unit.
     pub fn spent(&self, unit: BudgetUnit) -> u64 {
         unit.amount(&self.ledger.spent)
+    }
+
+    /// Next start of the budget; `None` if it never begins anew.
+    pub fn opens_ms(&self) -> Option<u64> {
+        match self.kind {
+            AccountKind::Day => Some((self.ledger.last_ms / DAY_MS + 1) * DAY_MS),
+            AccountKind::Plan => self.ledger.windows.first().map(|window| window.resets_ms),
+            AccountKind::Session | AccountKind::Directory => None,
+        }
     }
 
     /// The unit whose limit is reached.
@@ -165,8 +219,13 @@ impl Account<'_> {
                 Some(more) if unit == BudgetUnit::Dollars => more,
                 _ => unit.amount(&self.limits),
             };
-            // A single expensive request may have overshot the limit.
-            grant.add(&unit.only(more + (self.spent(unit) - limit)));
+            // A single expensive request may have overshot the limit. A window's grant begins at its use.
+            let over = if unit == BudgetUnit::Share {
+                0
+            } else {
+                self.spent(unit) - limit
+            };
+            grant.add(&unit.only(more + over));
         }
         grant
     }

@@ -146,15 +146,34 @@ fn last_of_user(transcript: &Transcript<'_>, tags: &[String]) -> Option<usize> {
 }
 
 fn has_users_words(transcript: &Transcript<'_>, at: usize, tags: &[String]) -> bool {
+    !users_words(transcript, at, tags).is_empty()
+}
+
+fn users_words(transcript: &Transcript<'_>, at: usize, tags: &[String]) -> String {
     let is_users = transcript.turn(at).is_some_and(|turn| turn.role == Role::User);
     let settings = SpeakerSettings {
         tags,
         ..SpeakerSettings::default()
     };
-    is_users && {
-        let said = transcript.said_in(at, &settings);
-        said.iter().any(|said| !said.users_words().is_empty())
-    }
+    let said = is_users
+        .then(|| transcript.said_in(at, &settings))
+        .unwrap_or_default();
+    said.iter().map(|said| said.users_words()).collect()
+}
+
+/// Name of a session that the agent does not name: the user's first words, after the system prompt.
+///
+/// Without reminders, which some agents add in another number when they resume a session (qwen-code).
+pub fn opening(view: &View, tags: &[String]) -> Option<String> {
+    let transcript = Transcript::from_view(view);
+    let first = (0..transcript.len()).find(|at| has_users_words(&transcript, *at, tags))?;
+    let before = (0..first).filter_map(|at| transcript.turn(at));
+    let system = before
+        .filter(|turn| turn.role == Role::System)
+        .flat_map(|turn| turn.parts());
+    let mut name: String = system.map(|part| part.text()).collect();
+    name.push_str(&users_words(&transcript, first, tags));
+    Some(name)
 }
 
 /// Whether a request continues the agent's own work: it adds results of the model's calls, and no input of the user.

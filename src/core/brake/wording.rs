@@ -3,6 +3,7 @@
 use super::decide::BrakeReason;
 use super::policy::{Account, AccountKind, BudgetUnit, MICRODOLLARS};
 use super::repeats::{RepeatKind, RepeatedCall};
+use crate::text::date::rfc3339;
 use crate::text::units::short;
 use crate::text::words::{grouped, plural};
 use crate::work::SeenFacts;
@@ -76,9 +77,12 @@ fn why(reason: &BrakeReason<'_>) -> String {
         BrakeReason::Budget(account, unit) => {
             let limit = account.limit(*unit).unwrap_or_default();
             let [spent, limit] = [account.spent(*unit), limit].map(|amount| shown(*unit, amount));
+            let opens = account.opens_ms().map_or(String::new(), |opens| {
+                format!(" and opens again at {}", time(opens))
+            });
             format!(
-                "the budget of {} is used up ({spent} of {limit})",
-                whose(account.kind)
+                "the budget of {} is used up ({spent} of {limit}){opens}",
+                whose(account)
             )
         }
         BrakeReason::Repeat(repeat) => {
@@ -94,12 +98,31 @@ fn why(reason: &BrakeReason<'_>) -> String {
     }
 }
 
-fn whose(kind: AccountKind) -> &'static str {
-    match kind {
-        AccountKind::Session => "this session",
-        AccountKind::Day => "this day",
-        AccountKind::Directory => "this working directory",
+fn whose(account: &Account<'_>) -> String {
+    match account.kind {
+        AccountKind::Session => "this session".to_owned(),
+        AccountKind::Day => "this day".to_owned(),
+        AccountKind::Directory => "this working directory".to_owned(),
+        AccountKind::Plan => {
+            let window = account.ledger.windows.first().map_or("", |window| &window.name);
+            format!("the subscription's {window} window")
+        }
     }
+}
+
+/// A time as a user reads it, and in full.
+fn time(ms: u64) -> String {
+    let full = rfc3339(ms / 1_000);
+    format!("{} UTC ({full})", full.get(11..16).unwrap_or_default())
+}
+
+/// Describes a refusal of the provider because of a limit of the account.
+pub fn provider_limit(opens_ms: Option<u64>) -> String {
+    let opens = opens_ms.map_or_else(
+        || "the provider does not say when it opens again".to_owned(),
+        |opens| format!("it opens again at {}", time(opens)),
+    );
+    format!("the provider's limit is reached; {opens}")
 }
 
 fn repetition(repeat: &RepeatedCall) -> String {
@@ -118,7 +141,8 @@ fn shown(unit: BudgetUnit, amount: u64) -> String {
         BudgetUnit::Dollars => format!("${:.2}", amount as f64 / MICRODOLLARS),
         BudgetUnit::Tokens => format!("{} tokens", short(amount)),
         BudgetUnit::Calls => plural(amount, "model call"),
-        BudgetUnit::Time => format!("{} min", grouped(amount / 60_000)),
+        BudgetUnit::Minutes => format!("{} min", grouped(amount / 60_000)),
+        BudgetUnit::Share => format!("{}%", amount as f64 / 100.0),
     }
 }
 
@@ -127,15 +151,9 @@ fn spent_line(accounts: &[Account<'_>]) -> Option<String> {
     // The account of the session comes first.
     let account = accounts.first()?;
     let spent = &account.ledger.spent;
-    let units = [
-        BudgetUnit::Dollars,
-        BudgetUnit::Tokens,
-        BudgetUnit::Calls,
-        BudgetUnit::Time,
-    ];
-    let all: Vec<String> = units
+    let all: Vec<String> = BudgetUnit::ALL
         .into_iter()
-        .filter(|unit| unit.amount(spent) > 0)
+        .filter(|unit| unit.in_full(unit.amount(spent)) >= unit.least_shown())
         .map(|unit| shown(unit, unit.amount(spent)))
         .collect();
     let unpriced = match account.ledger.unpriced {
@@ -197,7 +215,7 @@ pub fn model_notice(reason: &BrakeReason<'_>, can_hand_over: bool, seen: Option<
             format!(
                 "Of the budget of {}, {} of {} are spent: {left} is left, and then the session is stopped. Finish the step that you are at,{handover} \
                  and say what is done and what is open.",
-                whose(account.kind),
+                whose(account),
                 shown(*unit, spent),
                 shown(*unit, limit),
             )

@@ -1,4 +1,4 @@
-//! Ledger of a session, a day or a directory: the amounts spent and granted there, and stops.
+//! Ledger of a session, a day, a directory or a subscription: the amounts spent and granted there, and stops.
 //!
 //! A ledger is part of a conversation's record, so that every store changes it atomically and shares it with
 //! all processes.
@@ -6,12 +6,17 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::quota::UsageLimit;
+
 /// Maximum number of ids kept of applied entries; the oldest is dropped first. A write that is repeated later
 /// than that would count twice.
 const APPLIED_KEPT: usize = 64;
 
 /// Maximum number of loops that the user let pass; the oldest is dropped first, and stops the agent again.
 const PASSED_KEPT: usize = 16;
+
+/// Difference between two statements of the same reset. Codex computes it from the time that is left.
+const RESET_JITTER_MS: u64 = 10 * 60_000;
 
 /// Amounts that a budget limits. As limits, zero means none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,16 +30,64 @@ pub struct Amounts {
     pub calls: u64,
     /// Milliseconds.
     pub millis: u64,
+    /// Share of a subscription's window, in hundredths of a percent.
+    pub share: u64,
 }
 
 impl Amounts {
+    /// These limits, and those of `all` in units that these leave open.
+    #[must_use]
+    pub fn or(self, all: &Self) -> Self {
+        let first = |own: u64, all: u64| if own > 0 { own } else { all };
+        Self {
+            microdollars: first(self.microdollars, all.microdollars),
+            tokens: first(self.tokens, all.tokens),
+            calls: first(self.calls, all.calls),
+            millis: first(self.millis, all.millis),
+            share: first(self.share, all.share),
+        }
+    }
+
     /// Adds amounts; a sum that is too large stays at the largest number.
     pub fn add(&mut self, more: &Self) {
         self.microdollars = self.microdollars.saturating_add(more.microdollars);
         self.tokens = self.tokens.saturating_add(more.tokens);
         self.calls = self.calls.saturating_add(more.calls);
         self.millis = self.millis.saturating_add(more.millis);
+        self.share = self.share.saturating_add(more.share);
     }
+}
+
+/// A window of a subscription, as the provider states its use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlanWindow {
+    pub name: String,
+    /// Used share, in hundredths of a percent.
+    pub used: u64,
+    /// Time of the reset, in milliseconds since the Unix epoch.
+    pub resets_ms: u64,
+    /// Used share when the user granted as much again, which holds until the reset.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub granted: u64,
+}
+
+impl PlanWindow {
+    /// Returns the window of a limit; `None` if it is not a subscription's.
+    pub fn from_limit(limit: &UsageLimit) -> Option<Self> {
+        Some(Self {
+            name: limit.window?.to_owned(),
+            // A negative share becomes 0.
+            used: (limit.used * 10_000.0).round() as u64,
+            resets_ms: limit.resets_ms,
+            granted: 0,
+        })
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A repeated call: its fingerprint, and how often it was seen.
@@ -70,6 +123,11 @@ pub struct Ledger {
     pub repeats: u32,
     /// End of the time that is counted, in milliseconds since the Unix epoch.
     pub last_ms: u64,
+    /// Open windows of a subscription, the one with the least left first. `spent.share` and `granted.share` are those
+    /// of the first.
+    pub windows: Vec<PlanWindow>,
+    /// End of the provider's refusal of requests, in milliseconds since the Unix epoch.
+    pub refused_until_ms: u64,
     /// Ids of the newest applied entries, which a repeated write must not apply again.
     applied: Vec<Uuid>,
 }
@@ -103,6 +161,10 @@ pub enum EntryKind {
     StoppedAt(LoopMark),
     /// The user stopped the session.
     Halted,
+    /// The provider stated the use of these windows.
+    Windows(Vec<PlanWindow>),
+    /// The provider refused a request until this time, in milliseconds since the Unix epoch.
+    Refused(u64),
 }
 
 impl Ledger {
@@ -138,7 +200,35 @@ impl Ledger {
             EntryKind::Granted(amounts) => self.grant(amounts),
             EntryKind::StoppedAt(mark) => self.stopped_at = Some(*mark),
             EntryKind::Halted => self.halted = true,
+            EntryKind::Windows(windows) => windows.iter().for_each(|window| self.window(window)),
+            EntryKind::Refused(until_ms) => self.refused_until_ms = *until_ms,
         }
+        self.settle(entry.at_ms);
+    }
+
+    /// Takes the newest statement of a window. A grant holds until the window's reset.
+    fn window(&mut self, new: &PlanWindow) {
+        let known = self.windows.iter().position(|window| window.name == new.name);
+        let old = known.map(|at| self.windows.remove(at)).unwrap_or_default();
+        let is_same = new.resets_ms <= old.resets_ms.saturating_add(RESET_JITTER_MS);
+        self.windows.push(PlanWindow {
+            granted: if is_same { old.granted } else { 0 },
+            ..new.clone()
+        });
+    }
+
+    /// Drops windows that have reset, and takes the shares of the one with the least left.
+    fn settle(&mut self, now_ms: u64) {
+        let before = self.windows.len();
+        self.windows.retain(|window| window.resets_ms > now_ms);
+        if self.windows.len() < before {
+            // Allows another notice in the next window.
+            self.told = 0;
+        }
+        self.windows
+            .sort_by_key(|window| std::cmp::Reverse(window.used.saturating_sub(window.granted)));
+        let first = self.windows.first();
+        (self.spent.share, self.granted.share) = first.map_or((0, 0), |window| (window.used, window.granted));
     }
 
     /// Counts the time since the last entry. The time before a user's message is not the agent's.
@@ -153,6 +243,12 @@ impl Ledger {
 
     fn grant(&mut self, amounts: &Amounts) {
         self.granted.add(amounts);
+        let is_used_up =
+            |window: &&mut PlanWindow| window.used >= window.granted.saturating_add(amounts.share);
+        // Several windows may be used up at once.
+        for window in self.windows.iter_mut().filter(is_used_up) {
+            window.granted = window.used;
+        }
         self.grants = self.grants.saturating_add(1);
         // A grant lifts the stop of the user, of a loop and of a repeated request as well.
         self.halted = false;

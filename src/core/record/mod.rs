@@ -25,6 +25,6 @@ pub use insertion::{
     CutPoint, FINGERPRINT, Insertion, InsertionContent, InsertionPoint, Position, ThinkingOmission,
     sibling_key,
 };
-pub use ledger::{Amounts, EntryKind, Ledger, LedgerEntry, LoopMark};
+pub use ledger::{Amounts, EntryKind, Ledger, LedgerEntry, LoopMark, PlanWindow};
 pub use pair::{HiddenPair, HiddenResult};
 pub use response_origin::{OpenResponse, PendingResult, ResponseOrigin};

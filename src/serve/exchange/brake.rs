@@ -3,34 +3,35 @@
 
 use std::sync::Arc;
 
-use http::Response;
+use http::{HeaderMap, Response};
 use uuid::Uuid;
 
 use super::context;
 use super::value::Exchange;
 use crate::app::App;
 use crate::heavy;
+use crate::proxy::RequestContext;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::headers;
+use crate::proxy::headers::{self, Sending};
 use crate::proxy::response_body::ResponseBody;
 use crate::state::session::{ledger_key, session_name};
 use crate::state::store::StoreResult;
-use crate::state::telemetry::{Charge, ExchangeEvent};
+use crate::state::telemetry::{BudgetUse, Charge, ExchangeEvent};
 use baton_core::brake::{
-    self, Account, AccountKind, BrakeDecision, BrakeInput, BrakeOutcome, BrakePolicy, BrakeReason, EndText,
+    self, Account, AccountKind, BrakeDecision, BrakeInput, BrakeOutcome, BrakePolicy, BrakeReason, DAY_MS,
+    EndText,
 };
 use baton_core::commands::CommandReply;
 use baton_core::plan::{is_model_call, opening};
-use baton_core::record::{Amounts, EntryKind, Ledger, LedgerEntry};
+use baton_core::quota;
+use baton_core::record::{Amounts, EntryKind, Ledger, LedgerEntry, PlanWindow};
 use baton_core::response::AnswerOpening;
 use baton_core::transcript::Transcript;
+use baton_core::wire::error::CREDENTIAL_HEADERS;
 use baton_core::work::{SeenFacts, Whereabouts};
 
 /// Cost of comparing the calls of a transcript, relative to rewriting it.
 const COMPARING: usize = 20;
-
-/// Milliseconds in a day.
-const DAY_MS: u64 = 86_400_000;
 
 /// Outcome of a command that releases the brake.
 pub(super) enum BrakeAnswer {
@@ -47,9 +48,16 @@ struct OpenAccount {
     ledger: Ledger,
 }
 
-/// Charges an ended exchange to its ledgers.
-pub(crate) fn charge(app: &App, event: &ExchangeEvent) {
-    let Some(charge) = &event.charge else { return };
+/// Charges an ended exchange to its ledgers, and its budgets.
+pub(crate) fn charge(app: &App, event: &mut ExchangeEvent) {
+    let Some(charge) = event.charge.clone() else {
+        return;
+    };
+    let enter =
+        |key: &str, kind: EntryKind| app.sessions.enter_soon(&charge.principal, key, entry(app, kind));
+    if let Some(plan) = charge.plan.as_ref().filter(|_| !event.plan_windows.is_empty()) {
+        enter(plan, EntryKind::Windows(event.plan_windows.clone()));
+    }
     let host = app
         .config
         .upstreams
@@ -59,14 +67,32 @@ pub(crate) fn charge(app: &App, event: &ExchangeEvent) {
         return;
     };
     for key in &charge.keys {
-        app.sessions
-            .enter_soon(&charge.principal, key, entry(app, kind.clone()));
+        enter(key, kind.clone());
     }
+    if let EntryKind::Spent { amounts, .. } = kind {
+        event.budgets.iter_mut().for_each(|budget| budget.add(&amounts));
+    }
+}
+
+/// Records the use of the subscription's windows that a response states.
+pub(super) fn note_windows(exchange: &Exchange, stated: &HeaderMap) {
+    let limits = quota::limits(|name| headers::text(stated, name), exchange.app.clock.now_ms());
+    let windows: Vec<_> = limits.iter().filter_map(PlanWindow::from_limit).collect();
+    if !windows.is_empty() {
+        exchange.ctx.recorder.note(|e| e.plan_windows = windows);
+    }
+}
+
+/// Records until when upstream refuses the account's requests, for `::status`.
+pub(super) fn note_refusal(exchange: &Exchange, until_ms: u64) {
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    let refused = entry(app, EntryKind::Refused(until_ms));
+    app.sessions.enter_soon(&ctx.principal, &plan_key(ctx), refused);
 }
 
 /// Whether a request is charged to ledgers.
 pub(super) fn is_on(exchange: &Exchange) -> bool {
-    !exchange.app.config.brake.is_off()
+    !exchange.app.config.brake_of(&exchange.ctx.principal).is_off()
         || headers::text(&exchange.ctx.headers, headers::DECLARED_BUDGET).is_some()
 }
 
@@ -108,10 +134,11 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
         }
     };
     let weight = exchange.offered.weight.saturating_mul(COMPARING);
-    let repeat = (policy.no_progress && continues)
+    let repeat = (policy.stops_loops() && continues)
         .then(|| heavy::work(weight, || brake::repeated_call(view, tags)))
         .flatten();
     let shown: Vec<Account<'_>> = accounts.iter().map(OpenAccount::shown).collect();
+    ctx.recorder.note(|e| e.budgets = BudgetUse::of_accounts(&shown));
     let decision = brake::decide(&BrakeInput {
         accounts: &shown,
         continues,
@@ -121,7 +148,7 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
     match decision {
         BrakeDecision::Pass => None,
         BrakeDecision::TellUser(reason) => {
-            let text = brake::user_notice(&reason, &app.config.commands.prefix, policy.may_raise);
+            let text = brake::user_notice(&reason, &app.config.commands.prefix, policy.may_raise());
             exchange.opening = AnswerOpening::notice(&text);
             ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Passed));
             None
@@ -163,7 +190,7 @@ async fn end(
         &EndText {
             prefix: &app.config.commands.prefix,
             is_subagent: headers::is_of_subagent(&ctx.headers),
-            may_go_on: policy.may_raise || !matches!(reason, BrakeReason::Budget(..)),
+            may_go_on: policy.may_raise() || !matches!(reason, BrakeReason::Budget(..)),
             seen: seen(exchange).as_ref(),
         },
     );
@@ -233,7 +260,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
         let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
         return reply(brake::nothing_braked(&shown));
     }
-    if is_used_up && !policy.may_raise {
+    if is_used_up && !policy.may_raise() {
         return reply(
             "nothing was changed: this budget is the config's, and brake.may_raise is off.".to_owned(),
         );
@@ -248,7 +275,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
                 .await?;
         }
     }
-    ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::WentOn));
+    ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Released));
     let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
     Ok(BrakeAnswer::GoOn(CommandReply::new(brake::go_on(&shown))))
 }
@@ -266,13 +293,22 @@ pub(super) async fn stop(exchange: &Exchange) -> StoreResult<CommandReply> {
     Ok(CommandReply::new(brake::halted(&app.config.commands.prefix)))
 }
 
-/// Returns the line about the budgets for `::status`.
+/// Returns the lines about the budgets and the provider's limit for `::status`.
 pub(super) async fn status(exchange: &Exchange) -> StoreResult<Option<String>> {
-    let Some(accounts) = of_command(exchange).await? else {
-        return Ok(None);
-    };
+    let accounts = of_command(exchange).await?.unwrap_or_default();
     let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
-    Ok(brake::status_line(&shown))
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    let plan = app.sessions.store().conversation(&plan_key(ctx)).await?;
+    let refused_until = plan.and_then(|record| Some(record.ledger?.refused_until_ms));
+    let refused_until = refused_until.filter(|until| *until > app.clock.now_ms());
+    let refused = refused_until.map(|until| {
+        format!(
+            "Upstream refuses requests: {}.",
+            brake::provider_limit(Some(until))
+        )
+    });
+    let lines: Vec<_> = brake::status_line(&shown).into_iter().chain(refused).collect();
+    Ok((!lines.is_empty()).then(|| lines.join("\n- ")))
 }
 
 /// Returns the accounts of a command with their ledgers, or `None` if the brake is off.
@@ -293,7 +329,8 @@ fn policy(exchange: &Exchange) -> Result<BrakePolicy, Fault> {
     let value = exchange.ctx.headers.get(headers::DECLARED_BUDGET);
     let declared = value.map(|value| brake::parse_dollars(value.to_str().unwrap_or_default()));
     let declared = declared.transpose().map_err(|_| Fault::from(Code::BUDGET))?;
-    Ok(exchange.app.config.brake.declaring(declared))
+    let own = exchange.app.config.brake_of(&exchange.ctx.principal);
+    Ok(own.declaring(declared))
 }
 
 /// Has the exchange of a command charged to its ledgers at its end, because the command may call the model for a
@@ -306,9 +343,13 @@ pub(super) fn charge_command(exchange: &Exchange) {
 
 fn charge_at_end(exchange: &Exchange, accounts: &[OpenAccount], continues: bool) {
     let ctx = &exchange.ctx;
+    let (plan, counted): (Vec<_>, Vec<_>) = accounts
+        .iter()
+        .partition(|account| account.kind == AccountKind::Plan);
     let charge = Charge {
         principal: ctx.principal.clone(),
-        keys: accounts.iter().map(|account| account.key.clone()).collect(),
+        keys: counted.iter().map(|account| account.key.clone()).collect(),
+        plan: plan.first().map(|account| account.key.clone()),
         request: continues.then(|| exchange.offered.hash()),
     };
     ctx.recorder.note(|e| e.charge = Some(Arc::new(charge)));
@@ -335,6 +376,7 @@ fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
     // A subagent counts toward its parent's session, even if it has a session of its own.
     let session = header(headers::PARENT_SESSION)
         .or_else(|| session_name(header, view.facts.session.as_deref()))
+        .or_else(|| brake::opening(view, exchange.app.config.note_search().tags))
         .unwrap_or_else(|| opening(view));
     let mut names = vec![(AccountKind::Session, policy.session, session)];
     let none = Amounts::default();
@@ -348,6 +390,9 @@ fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
         let directory = directory.directory.filter(|_| directory.is_stated);
         names.extend(directory.map(|directory| (AccountKind::Directory, policy.directory, directory)));
     }
+    if policy.plan != none {
+        names.push((AccountKind::Plan, policy.plan, account_name(&exchange.ctx)));
+    }
     let open = |(kind, limits, name): (AccountKind, Amounts, String)| OpenAccount {
         kind,
         limits,
@@ -355,6 +400,20 @@ fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
         ledger: Ledger::default(),
     };
     names.into_iter().map(open).collect()
+}
+
+/// Returns the key of the ledger of the client's subscription.
+fn plan_key(ctx: &RequestContext) -> String {
+    ledger_key(&ctx.principal, AccountKind::Plan.name(), &account_name(ctx))
+}
+
+/// Returns the account that upstream counts a request for: its id, or else its credential.
+fn account_name(ctx: &RequestContext) -> String {
+    let sent = ctx.onward(Sending::default());
+    // A renewed credential begins a new ledger, which is complete after the first response.
+    let mut names = ["chatgpt-account-id"].iter().chain(CREDENTIAL_HEADERS);
+    let name = names.find_map(|name| headers::text(&sent, name));
+    format!("{} {}", ctx.upstream.name, name.unwrap_or_default())
 }
 
 impl OpenAccount {

@@ -74,10 +74,12 @@ use self::route::Route;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
 use crate::state::access::peers;
+use crate::state::clock::now_ms;
 use crate::state::config::Config;
 use crate::state::journal::{BodyCapture, Recorder, Recording};
 use crate::state::store::SharedStore;
-use crate::state::telemetry::{ExchangeOutcome, ParentSpan};
+use crate::state::telemetry::{ExchangeOutcome, ParentSpan, ProviderLimit};
+use baton_core::quota;
 use baton_core::record::{LOCAL, WireId};
 use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
@@ -199,6 +201,15 @@ impl RequestContext {
             (self.shape(), &self.target),
             sending,
         )
+    }
+
+    /// Records that upstream refused the request because of a limit of the account. Returns when it accepts requests
+    /// again, if it states that.
+    pub(crate) fn note_limit(&self, headers: &HeaderMap, body: &[u8]) -> Option<u64> {
+        let opens_ms = quota::opens_ms(|name| headers::text(headers, name), body, now_ms());
+        self.recorder
+            .note(|e| e.provider_limit = Some(ProviderLimit { opens_ms }));
+        opens_ms
     }
 
     /// Builds an error response in the shape of the wire.

@@ -1,7 +1,7 @@
 //! Relay: passes requests that baton does not read, and their responses, through byte for byte.
 
-use http::Response;
 use http::response::Parts;
+use http::{Response, StatusCode};
 
 use super::RequestContext;
 use super::exchange_recorder::Progress;
@@ -51,6 +51,9 @@ pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> Response<ResponseBo
     let (parts, body) = response.into_parts();
     if parts.status.is_client_error() || parts.status.is_server_error() {
         ctx.recorder.decide(ExchangeOutcome::UpstreamError);
+    }
+    if parts.status == StatusCode::TOO_MANY_REQUESTS {
+        ctx.note_limit(&parts.headers, b"");
     }
     ctx.recorder
         .note(|e| e.streamed = headers::is_stream(&parts.headers));

@@ -20,8 +20,8 @@ use crate::state::sync::locked;
 /// Returns the HTTP side's dependencies from an app.
 pub(super) fn gateway_parts(app: &Arc<App>, events: EventHook) -> GatewayParts {
     let charged = Arc::clone(app);
-    let events: EventHook = Arc::new(move |event| {
-        exchange::charge(&charged, &event);
+    let events: EventHook = Arc::new(move |mut event| {
+        exchange::charge(&charged, &mut event);
         events(event);
     });
     GatewayParts {

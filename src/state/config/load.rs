@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use super::keys::{self, CLIENT, CLIENT_FILE, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
+use super::keys::{
+    self, BRAKE, BRAKE_TABLE, CLIENT, CLIENT_FILE, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS,
+};
 use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
@@ -222,6 +224,7 @@ impl Loader<'_> {
                 (Some(section), _) => self.fields(config, section.keys, section.name, &entry.value),
                 (None, UPSTREAMS) => self.upstreams(config, &entry.value),
                 (None, CLIENTS) => self.clients(config, &entry.value),
+                (None, BRAKE_TABLE) => self.fields(&mut config.brake, BRAKE, BRAKE_TABLE, &entry.value),
                 (None, _) => self.unknown("", entry, keys::sections()),
             }
         }
@@ -296,8 +299,40 @@ impl Loader<'_> {
             let mut client = ClientKey::default();
             let path = format!("{CLIENTS}.{index}");
             self.origins.insert(path.clone(), item.origin.clone());
-            self.fields(&mut client, CLIENT, &path, item);
+            self.client(&mut client, CLIENT, &path, item);
             config.clients.push(client);
+        }
+    }
+
+    /// Reads a client with its own limits of the brake.
+    fn client(
+        &mut self,
+        client: &mut ClientKey,
+        keys: &[&dyn ConfigKey<ClientKey>],
+        path: &str,
+        given: &LocatedValue,
+    ) {
+        let Some(entries) = self.table(path, given) else {
+            return;
+        };
+        let (brake, own): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.key == BRAKE_TABLE);
+        let origin = given.origin.clone();
+        self.fields(
+            client,
+            keys,
+            path,
+            &LocatedValue {
+                raw: Raw::Table(own),
+                origin,
+            },
+        );
+        for entry in brake {
+            self.fields(
+                &mut client.brake,
+                BRAKE,
+                &format!("{path}.{BRAKE_TABLE}"),
+                &entry.value,
+            );
         }
     }
 
@@ -346,7 +381,7 @@ impl Loader<'_> {
                 ..ClientKey::default()
             };
             let raw = Raw::Table(entries);
-            self.fields(&mut client, CLIENT_FILE, &path, &LocatedValue { raw, origin });
+            self.client(&mut client, CLIENT_FILE, &path, &LocatedValue { raw, origin });
             config.clients.push(client);
         }
     }

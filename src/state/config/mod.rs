@@ -122,6 +122,17 @@ impl Config {
 }
 
 impl Config {
+    /// Returns the limits of a client.
+    pub fn brake_of(&self, client: &str) -> BrakePolicy {
+        let own = self.clients.iter().find(|own| own.name == client);
+        own.map_or(self.brake, |own| own.brake.or(&self.brake))
+    }
+
+    /// Whether the brake is off for every client.
+    pub fn is_brake_off(&self) -> bool {
+        self.brake.is_off() && self.clients.iter().all(|client| client.brake.is_off())
+    }
+
     /// Whether only clients may use the proxy, even if there is none yet. Otherwise every request is admitted.
     pub fn requires_clients(&self) -> bool {
         !self.clients.is_empty() || self.server.clients_dir.is_some()

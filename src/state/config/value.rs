@@ -133,11 +133,11 @@ impl LocatedValue {
         Ok(Duration::from_secs(self.count(min, max)? * 3600))
     }
 
-    /// Reads a share from 0 to 1.
-    pub(super) fn share(&self) -> ValueResult<f64> {
-        let help = "write a number from 0 to 1, without quotes: 0.5 is a half";
-        match self.number(help)?.parse::<f64>() {
-            Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+    /// Reads a share from `min` to 1.
+    pub(super) fn share(&self, min: f64) -> ValueResult<f64> {
+        let help = format!("write a number from {min} to 1, without quotes: 0.5 is a half");
+        match self.number(&help)?.parse::<f64>() {
+            Ok(share) if (min..=1.0).contains(&share) => Ok(share),
             _ => value_error(format!("{} is not a share", self.shown()), help),
         }
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::chunk_store::unpack;
 use super::row::{CHAIN, COLUMNS, ExchangeRow, StoredRow, stored_row, with_legs};
 use super::schema::{self, JournalError};
+use crate::telemetry::ExchangeFacts;
 
 /// Returns the number of rows for a limit. 0 means the maximum.
 pub(super) fn rows_of(limit: usize) -> usize {
@@ -237,17 +238,17 @@ impl JournalReader {
         Ok(keys.collect::<Result<_, _>>()?)
     }
 
-    /// Whether the brake stopped the last exchange of a run.
+    /// Returns the facts of the last exchange of a run.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn is_stopped(&self, run: &str) -> Result<bool, JournalError> {
-        let sql = "SELECT json_extract(event, '$.brake') LIKE 'stopped%' FROM exchanges
+    pub fn last_of_run(&self, run: &str) -> Result<Option<ExchangeFacts>, JournalError> {
+        let sql = "SELECT event FROM exchanges
              WHERE id > ?1 AND json_valid(event) AND json_extract(event, '$.run') = ?1 ORDER BY id DESC LIMIT 1";
-        let stopped = self
-            .conn
-            .query_row(sql, [run], |row| row.get::<_, Option<bool>>(0));
-        Ok(stopped.optional()?.flatten().unwrap_or_default())
+        let event = self.conn.query_row(sql, [run], |row| row.get::<_, String>(0));
+        Ok(event
+            .optional()?
+            .and_then(|event| serde_json::from_str(&event).ok()))
     }
 
     /// Whether an exchange with a later id is still open.

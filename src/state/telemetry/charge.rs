@@ -1,12 +1,15 @@
-//! Computes the entry that charges an exchange to the ledgers of the brake.
+//! The brake in an exchange's event: ledgers that it is charged to, budgets, and limits of the account.
+
+use serde::{Deserialize, Serialize};
 
 use super::{ExchangeEvent, ExchangeOutcome};
 use crate::clock::millis;
 use crate::prices::Prices;
 use baton_core::bill::{PriceQuery, TokenCounts};
-use baton_core::brake::MICRODOLLARS;
+use baton_core::brake::{Account, BudgetUnit, MICRODOLLARS};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::{Amounts, EntryKind};
+use baton_core::text::date::rfc3339;
 use baton_core::wire::Usage;
 
 /// The ledgers that an exchange is charged to.
@@ -15,8 +18,69 @@ pub struct Charge {
     pub principal: String,
     /// Keys of the ledgers' records.
     pub keys: Vec<String>,
+    /// Key of the ledger of the client's subscription, if its use is limited.
+    pub plan: Option<String>,
     /// Hash of the request, if it continues the agent's own work.
     pub request: Option<u64>,
+}
+
+/// A budget and its use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BudgetUse {
+    /// Owner of the budget: `session`, `day`, `directory` or `plan`.
+    pub of: String,
+    /// Unit: `dollars`, `tokens`, `calls`, `minutes`, or `share` from 0 to 1.
+    pub unit: String,
+    pub spent: f64,
+    pub limit: f64,
+    /// Next start of the budget, in milliseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opens_ms: Option<u64>,
+}
+
+impl BudgetUse {
+    /// Returns the budgets of accounts.
+    pub fn of_accounts(accounts: &[Account<'_>]) -> Vec<Self> {
+        let of_account = |account: &Account<'_>| {
+            let budget = |unit: BudgetUnit| {
+                Some(Self {
+                    of: account.kind.name().to_owned(),
+                    unit: unit.name().to_owned(),
+                    spent: unit.in_full(account.spent(unit)),
+                    limit: unit.in_full(account.limit(unit)?),
+                    opens_ms: account.opens_ms(),
+                })
+            };
+            BudgetUnit::ALL.into_iter().filter_map(budget).collect::<Vec<_>>()
+        };
+        accounts.iter().flat_map(of_account).collect()
+    }
+
+    /// Adds amounts that were spent since.
+    pub fn add(&mut self, amounts: &Amounts) {
+        let unit = BudgetUnit::ALL.into_iter().find(|unit| unit.name() == self.unit);
+        self.spent += unit.map_or(0.0, |unit| unit.in_full(unit.amount(amounts)));
+    }
+
+    /// Returns the used share of the limit.
+    pub fn share(&self) -> f64 {
+        (self.spent / self.limit * 100.0).round() / 100.0
+    }
+}
+
+/// A provider's refusal because of a limit of the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderLimit {
+    /// End of the refusal, in milliseconds since the Unix epoch, if the provider states it.
+    pub opens_ms: Option<u64>,
+}
+
+impl ProviderLimit {
+    /// Returns when the provider accepts requests again, or `unknown`.
+    pub fn opens(self) -> String {
+        self.opens_ms
+            .map_or_else(|| "unknown".to_owned(), |opens| rfc3339(opens / 1_000))
+    }
 }
 
 impl ExchangeEvent {

@@ -16,7 +16,7 @@ pub mod prometheus;
 mod series;
 mod setup;
 
-pub use charge::Charge;
+pub use charge::{BudgetUse, Charge, ProviderLimit};
 pub use facts::ExchangeFacts;
 pub(crate) use facts::{FACTS, Fact, FactValue, FilterKind, TextsOf, ValueOf};
 pub use handoff::HandoffEvent;

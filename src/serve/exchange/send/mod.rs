@@ -27,15 +27,18 @@ pub(super) async fn send(exchange: Exchange) -> Result<Sent, Response<ResponseBo
     let response = answered.map_err(|fault| ctx.refuse(fault))?;
     ctx.recorder.first_byte();
     let may_retry = exchange.plan().may_be_retried() || retry::lacks_pairs(offered);
+    let status = response.status();
     // Shadow mode sends nothing that the agent did not send.
-    let refused = response.status() == StatusCode::BAD_REQUEST && may_retry && !exchange.app.is_shadow(ctx);
+    let is_shadow = exchange.app.is_shadow(ctx);
+    let refused = status == StatusCode::BAD_REQUEST && may_retry && !is_shadow;
     let sent = Sent {
         exchange,
         request,
         response,
     };
-    match refused {
-        true => Box::pin(retry::retry(sent)).await,
-        false => Ok(sent),
+    match status {
+        _ if refused => Box::pin(retry::retry(sent)).await,
+        StatusCode::TOO_MANY_REQUESTS if !is_shadow => Err(Box::pin(retry::relay_limited(sent)).await),
+        _ => Ok(sent),
     }
 }

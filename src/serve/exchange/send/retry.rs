@@ -7,6 +7,7 @@ use http::Response;
 use http::response::Parts;
 
 use super::sender::{self, LegKind, Sent};
+use crate::exchange::brake;
 use crate::exchange::request::PlannedExchange;
 use crate::exchange::value::Exchange;
 use crate::proxy::download::UpstreamBody;
@@ -60,6 +61,22 @@ pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
     }
     exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
     Err(relay::headed(&parts, true, ResponseBody::whole(error)))
+}
+
+/// Relays a refusal because of a limit of the account, whose body may state when the provider opens again.
+pub(super) async fn relay_limited(sent: Sent) -> Response<ResponseBody> {
+    let Sent {
+        exchange, response, ..
+    } = sent;
+    let (parts, error) = match refusal(&exchange, response).await {
+        Ok(refusal) => refusal,
+        Err(response) => return response,
+    };
+    if let Some(opens_ms) = exchange.ctx.note_limit(&parts.headers, &error) {
+        brake::note_refusal(&exchange, opens_ms);
+    }
+    exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
+    relay::headed(&parts, true, ResponseBody::whole(error))
 }
 
 /// Reads a refusal with its body. Returns the response to the agent if the body cannot be read.

@@ -3,6 +3,7 @@
 use http::Response;
 use http::response::Parts;
 
+use crate::exchange::brake;
 use crate::exchange::value::Exchange;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::headers::Sending;
@@ -123,7 +124,10 @@ pub(in crate::exchange) async fn once(
     let again = || ctx.onward(sending);
     let sent = ctx.upstream.send(method, target, headers, again, body).await;
     match &sent {
-        Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
+        Ok(response) => {
+            recording.answered(response.status().as_u16(), response.headers());
+            brake::note_windows(exchange, response.headers());
+        }
         Err(_) => recording.unanswered(),
     }
     sent

@@ -41,7 +41,7 @@ pub(super) const HANDOFF: KeySection = KeySection {
         &key("retries", |c| &mut c.handoff.retries, |v, _| v.count(0, 10)),
         &wide("nudge_at", |c, v| {
             let thresholds = &mut c.handoff.thresholds;
-            let share = v.pays_or(LocatedValue::share)?;
+            let share = v.pays_or(|v| v.share(0.0))?;
             // Either key may choose break-even. A number in the other one does not undo that.
             thresholds.nudge_pays |= share.is_none();
             thresholds.nudge_at = share.unwrap_or_default();
@@ -56,10 +56,10 @@ pub(super) const HANDOFF: KeySection = KeySection {
         }),
         &key("nudge_limit", |c| &mut c.handoff.nudge_limit, |v, _| v.flag()),
         &key("nudge_wording", |c| &mut c.handoff.nudge_wording, |v, _| v.choice(NudgeWording::ALL, NudgeWording::name)),
-        &key("subagent_nudge_at", |c| &mut c.handoff.subagents.nudge_at, |v, _| v.share().map(Some)).optional(),
+        &key("subagent_nudge_at", |c| &mut c.handoff.subagents.nudge_at, |v, _| v.share(0.0).map(Some)).optional(),
         &key("subagent_nudge_tokens", |c| &mut c.handoff.subagents.nudge_tokens, |v, _| v.count(0, TOKENS).map(Some)).optional(),
-        &key("auto_at", |c| &mut c.handoff.thresholds.auto_at, |v, _| v.share()),
-        &key("subagent_auto_at", |c| &mut c.handoff.subagents.auto_at, |v, _| v.share().map(Some)).optional(),
+        &key("auto_at", |c| &mut c.handoff.thresholds.auto_at, |v, _| v.share(0.0)),
+        &key("subagent_auto_at", |c| &mut c.handoff.subagents.auto_at, |v, _| v.share(0.0).map(Some)).optional(),
         &key("save_dir", |c| &mut c.handoff.save_dir, |v, e| v.path(e).map(Some)).optional(),
         &key("windows", |c| &mut c.handoff.windows, |v, _| v.windows(TOKENS).map(Windows::with)),
         &key("append_missing", |c| &mut c.handoff.append_missing, |v, _| v.choice(CarryScope::ALL, CarryScope::name)),

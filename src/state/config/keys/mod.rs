@@ -13,6 +13,7 @@ mod server;
 mod store;
 mod upstreams;
 
+pub(super) use self::brake::BRAKE;
 pub use self::draft::{ChatCommandPolicy, DraftPolicy, RecallPolicy};
 pub use self::handoff::{
     DocumentPolicy, HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, PreambleMode, SubagentThresholds,
@@ -33,6 +34,9 @@ pub(super) const UPSTREAMS: &str = "upstreams";
 /// Section of the clients: a list of tables, read by [`CLIENT`].
 pub(super) const CLIENTS: &str = "clients";
 
+/// Section of the brake, and the table of a client's own limits, both read by [`BRAKE`].
+pub(super) const BRAKE_TABLE: &str = "brake";
+
 pub(super) const SECTIONS: &[KeySection] = &[
     server::SERVER,
     server::ADMIN,
@@ -42,7 +46,6 @@ pub(super) const SECTIONS: &[KeySection] = &[
     draft::COMMANDS,
     draft::DRAFT,
     draft::RECALL,
-    brake::BRAKE,
     log::LOG,
     log::TELEMETRY,
     log::BILL,
@@ -55,7 +58,7 @@ pub(super) fn sections() -> impl Iterator<Item = &'static str> {
     SECTIONS
         .iter()
         .map(|section| section.name)
-        .chain([UPSTREAMS, CLIENTS])
+        .chain([BRAKE_TABLE, UPSTREAMS, CLIENTS])
 }
 
 /// Returns the keys of the sections that occur once, each with its path.
@@ -76,7 +79,15 @@ pub(super) fn all() -> impl Iterator<Item = (String, bool)> {
     let client = CLIENT
         .iter()
         .map(|key| (format!("{CLIENTS}.{}", key.name()), key.is_optional()));
-    single.chain(upstream).chain(client)
+    let brake = BRAKE
+        .iter()
+        .map(|key| (format!("{BRAKE_TABLE}.{}", key.name()), key.is_optional()));
+    let own_brake = (format!("{CLIENTS}.{BRAKE_TABLE}"), true);
+    single
+        .chain(upstream)
+        .chain(client)
+        .chain(brake)
+        .chain([own_brake])
 }
 
 impl Config {

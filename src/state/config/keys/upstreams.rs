@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::key::{ConfigKey, TOKEN_CHARS, row};
 use crate::config::Secret;
+use baton_core::brake::BrakePolicy;
 use baton_core::record::WireId;
 
 #[rustfmt::skip]
@@ -96,6 +97,8 @@ pub struct ClientKey {
     pub key: Option<Secret>,
     /// SHA-256 digest of that key.
     pub key_sha256: Option<[u8; 32]>,
+    /// The client's own limits. Those that it leaves open are the limits of all clients.
+    pub brake: BrakePolicy,
 }
 
 impl ClientKey {

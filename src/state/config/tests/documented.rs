@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use baton_core::brake::BrakePolicy;
 use pretty_assertions::assert_eq;
 
 use super::is_key_line;
-use crate::config::keys::{self, UPSTREAM};
+use crate::config::keys::{self, BRAKE, UPSTREAM};
 use crate::config::problem::KeyOrigin;
 use crate::config::raw::{Environment, LocatedValue, Raw};
 use crate::config::value::ValueResult;
@@ -119,6 +120,10 @@ fn read(path: &str, number: f64) -> ValueResult<()> {
     );
     if let Some((_, key)) = keys::single().find(|(known, _)| known == path) {
         return key.read(&mut Config::default_for_tests(), &value, &env);
+    }
+    if let Some(name) = path.strip_prefix("brake.") {
+        let key = BRAKE.iter().find(|key| key.name() == name);
+        return key.unwrap().read(&mut BrakePolicy::default(), &value, &env);
     }
     let key = UPSTREAM
         .iter()

@@ -15,11 +15,14 @@ use self::words::{
     brake_note, brake_sentence, joined, nudge_note, nudge_sentence, some, tally, undo_note, undo_sentence,
     was, when,
 };
-use super::{DraftEvent, ExceededLimit, ExchangeOutcome, ThinkingRetry, is_none, is_zero};
+use super::{
+    BudgetUse, DraftEvent, ExceededLimit, ExchangeOutcome, ProviderLimit, ThinkingRetry, is_none, is_zero,
+};
 use crate::jobs::recalls::AnswerOutcome;
-use baton_core::brake::BrakeOutcome;
+use baton_core::brake::{BrakeOutcome, provider_limit};
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
+use baton_core::record::PlanWindow;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::words::plural;
 use baton_core::wire::{ServedBy, Usage};
@@ -94,6 +97,15 @@ pub struct ExchangeFacts {
     /// Outcome of the brake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub brake: Option<BrakeOutcome>,
+    /// Budgets of the request and their use, including that of this exchange.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<BudgetUse>,
+    /// Windows of the subscription, as upstream's last response states them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plan_windows: Vec<PlanWindow>,
+    /// Upstream's refusal because of a limit of the account.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider_limit: Option<ProviderLimit>,
     /// Outcome of a requested undo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<UndoOutcome>,
@@ -241,6 +253,13 @@ pub(crate) static FACTS: &[Fact] = &[
         .filtered(FilterKind::Text, "brake")
         .noted(|f| f.brake.iter().map(|brake| brake_note(*brake).to_owned()).collect())
         .told(|f| f.brake.iter().map(|brake| brake_sentence(*brake).to_owned()).collect()),
+    fact("baton.budgets", |f| joined(f.budgets.iter().map(|budget| format!("{}_{}:{}", budget.of, budget.unit, budget.share())))),
+    fact("baton.plan_windows", |f| joined(f.plan_windows.iter().map(|window| format!("{}:{}", window.name, window.used as f64 / 10_000.0)))),
+    fact("baton.provider_limit", |f| f.provider_limit.map(ProviderLimit::opens).into())
+        .counted("baton_brake_provider_limits", "Requests that upstream refused with status 429, because of a limit of the account")
+        .filtered(FilterKind::Flag, "provider_limit")
+        .noted(|f| f.provider_limit.iter().map(|limit| provider_limit(limit.opens_ms)).collect())
+        .told(|f| f.provider_limit.iter().map(|limit| format!("Upstream refused the request: {}.", provider_limit(limit.opens_ms))).collect()),
     fact("baton.undo", |f| f.undo.map(UndoOutcome::name).into())
         .counted_by("outcome", "baton_undos", "Undos of handoffs, by outcome",
             |f| tally(&UndoOutcome::ALL, f.undo.as_slice(), UndoOutcome::name))

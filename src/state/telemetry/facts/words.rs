@@ -112,7 +112,7 @@ pub(super) fn brake_note(brake: BrakeOutcome) -> &'static str {
         BrakeOutcome::StoppedBudget => "brake: stopped at the budget",
         BrakeOutcome::StoppedLoop => "brake: stopped in a loop",
         BrakeOutcome::StoppedUser => "brake: stopped by the user",
-        BrakeOutcome::WentOn => "brake: the user let the agent continue",
+        BrakeOutcome::Released => "brake: the user let the agent continue",
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) fn brake_sentence(brake: BrakeOutcome) -> &'static str {
         BrakeOutcome::StoppedUser => {
             "The user had stopped the session, so the agent's own request was not sent: its turn was ended."
         }
-        BrakeOutcome::WentOn => "The user let a stopped agent continue.",
+        BrakeOutcome::Released => "The user let a stopped agent continue.",
     }
 }
 

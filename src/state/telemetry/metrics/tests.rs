@@ -97,6 +97,7 @@ fn the_names_are_api() {
         "baton_thinking_retries counter",
         "baton_nudges counter",
         "baton_brake_requests counter",
+        "baton_brake_provider_limits counter",
         "baton_undos counter",
         "baton_pinned_requests counter",
         "baton_legs counter",

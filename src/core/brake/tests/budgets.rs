@@ -1,213 +1,9 @@
-use serde_json::{Value, json};
+//! Ledgers, budgets, decisions and their messages.
+
 use uuid::Uuid;
 
-use super::*;
-use crate::record::{Amounts, EntryKind, Ledger, LedgerEntry, LoopMark, RecordChange, WireId};
-use crate::wire::{Operation, View, wire};
-
-fn view(body: &Value) -> View {
-    wire(WireId::Anthropic)
-        .read(&body.to_string().into(), Operation::Generate)
-        .unwrap()
-}
-
-/// A call with its result.
-#[derive(Clone)]
-enum Step {
-    Call(&'static str, Value, String, bool),
-    User(&'static str),
-}
-
-fn call(name: &'static str, input: Value, result: &str) -> Step {
-    Step::Call(name, input, result.to_owned(), false)
-}
-
-fn bash(command: &str, result: &str) -> Step {
-    let failed = result.starts_with("Exit code");
-    Step::Call(
-        "Bash",
-        json!({"command": command, "description": result}),
-        result.to_owned(),
-        failed,
-    )
-}
-
-fn edit(n: u32) -> Step {
-    call(
-        "Edit",
-        json!({"file_path": "/w/a.rs", "old_string": n, "new_string": n + 1}),
-        "ok",
-    )
-}
-
-fn transcript(steps: &[Step]) -> Value {
-    let mut messages = vec![json!({"role": "user", "content": "Mend the importer."})];
-    for (n, step) in steps.iter().enumerate() {
-        match step {
-            Step::User(text) => {
-                messages.push(json!({"role": "assistant", "content": "So."}));
-                messages.push(json!({"role": "user", "content": text}));
-            }
-            Step::Call(name, input, result, failed) => {
-                let id = format!("toolu_{n}");
-                messages.push(json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}));
-                messages.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}]}));
-            }
-        }
-    }
-    json!({"model": "m", "max_tokens": 9, "messages": messages, "tools": [{"name": "Bash", "input_schema": {}}]})
-}
-
-fn repeated(steps: &[Step]) -> Option<(RepeatKind, u32)> {
-    let found = repeated_call(&view(&transcript(steps)), &[])?;
-    Some((found.kind, found.mark.count))
-}
-
-fn times(steps: &[Step], count: usize) -> Vec<Step> {
-    (0..count).flat_map(|_| steps.to_vec()).collect()
-}
-
-#[test]
-fn the_third_same_call_with_the_same_result_is_a_repetition() {
-    let read = call("Read", json!({"file_path": "/w/a.rs"}), "fn main() {}");
-    for (count, found) in [
-        (2, None),
-        (3, Some((RepeatKind::Same, 3))),
-        (4, Some((RepeatKind::Same, 4))),
-    ] {
-        assert_eq!(repeated(&times(std::slice::from_ref(&read), count)), found);
-    }
-    let test = |seconds: &str| {
-        bash(
-            "cargo test",
-            &format!("Exit code 101\ntest a ... FAILED in {seconds}s"),
-        )
-    };
-    let loops = [test("0.02"), test("1.30"), test("0.11")];
-    assert_eq!(repeated(&loops), Some((RepeatKind::Same, 3)), "durations differ");
-    let fewer = |left: u32| bash("cargo test", &format!("Exit code 101\n{left} failed"));
-    assert_eq!(repeated(&[fewer(3), fewer(2), fewer(1)]), None, "progress");
-    let oscillating = times(&[read.clone(), bash("ls", "a")], 3);
-    assert_eq!(repeated(&oscillating), Some((RepeatKind::Same, 3)));
-}
-
-#[test]
-fn a_change_of_files_or_a_word_of_the_user_sets_it_back() {
-    let test = bash("cargo test", "Exit code 101\ntest a ... FAILED");
-    for between in [
-        edit(1),
-        bash("python3 mend.py", "ok"),
-        bash("sed -i s/a/b/ x", ""),
-        Step::User("Once more."),
-    ] {
-        let steps = [test.clone(), test.clone(), between, test.clone(), test.clone()];
-        assert_eq!(repeated(&steps), None);
-    }
-    let failed = Step::Call(
-        "Edit",
-        json!({"file_path": "/w/a.rs", "old_string": "a"}),
-        "String not found".into(),
-        true,
-    );
-    let found = repeated(&times(&[failed], 3));
-    assert_eq!(
-        found,
-        Some((RepeatKind::Same, 3)),
-        "an edit that fails changes nothing"
-    );
-}
-
-#[test]
-fn the_fifth_failure_of_a_command_is_a_repetition_whatever_it_prints() {
-    let run = |n: u32| bash("./check.sh", &format!("Exit code 1\nfailure {n}"));
-    let failing: Vec<Step> = (0..5).map(run).collect();
-    assert_eq!(repeated(&failing[..4]), None);
-    assert_eq!(repeated(&failing), Some((RepeatKind::Failing, 5)));
-    let mended = [&failing[..3], &[edit(1)], &failing[3..]].concat();
-    assert_eq!(repeated(&mended), None);
-}
-
-#[test]
-fn reviews_without_a_change_between_are_repetitions() {
-    let review = |n: u32| {
-        call(
-            "Task",
-            json!({"prompt": "Review the diff.", "description": n}),
-            &format!("{n} findings"),
-        )
-    };
-    assert_eq!(
-        repeated(&[review(1), review(2), review(3)]),
-        Some((RepeatKind::Review, 3))
-    );
-    let rounds = [review(1), edit(1), review(2), edit(2), review(3)];
-    assert_eq!(repeated(&rounds), None, "each round has a change");
-    let others = [
-        review(1),
-        call("Task", json!({"prompt": "Mend them."}), "ok"),
-        review(2),
-        review(3),
-    ];
-    assert_eq!(repeated(&others), None, "another agent may have changed files");
-}
-
-#[test]
-fn the_same_change_again_is_a_repetition() {
-    let back = call(
-        "Edit",
-        json!({"file_path": "/w/a.rs", "old_string": 2, "new_string": 1}),
-        "ok",
-    );
-    let steps = times(&[edit(1), bash("cargo test", "Exit code 101\nFAILED"), back], 3);
-    assert_eq!(repeated(&steps), Some((RepeatKind::Change, 3)));
-    assert_eq!(repeated(&[edit(1), edit(2), edit(3), edit(4)]), None);
-}
-
-#[test]
-fn waiting_and_acting_are_no_repetitions() {
-    for step in [
-        bash("sleep 30 && gh pr checks", "Exit code 8\npending"),
-        call("BashOutput", json!({"bash_id": "1"}), "no new output"),
-        call("write_stdin", json!({"session_id": 1, "chars": ""}), ""),
-        call("browser_press_key", json!({"key": "Down"}), "ok"),
-        call("TodoWrite", json!({"todos": []}), "ok"),
-        bash("curl -s localhost/next", "ok"),
-    ] {
-        assert_eq!(repeated(&times(std::slice::from_ref(&step), 9)), None);
-    }
-    let parallel = json!([1, 2, 3].map(
-        |n| json!({"type": "tool_use", "id": format!("t{n}"), "name": "Task", "input": {"prompt": "Vote."}})
-    ));
-    let results = json!(
-        [1, 2, 3].map(|n| json!({"type": "tool_result", "tool_use_id": format!("t{n}"), "content": "yes"}))
-    );
-    let body = json!({"model": "m", "max_tokens": 9, "messages": [
-        {"role": "user", "content": "Go."}, {"role": "assistant", "content": parallel}, {"role": "user", "content": results}]});
-    assert_eq!(
-        repeated_call(&view(&body), &[]),
-        None,
-        "calls of one turn are made at once"
-    );
-}
-
-#[test]
-fn only_results_without_a_word_of_the_user_continue_the_agents_work() {
-    let works = |body: &Value| continues_own_work(&view(body), &[]);
-    assert!(works(&transcript(&[bash("ls", "a")])));
-    assert!(!works(&transcript(&[])));
-    assert!(!works(&transcript(&[bash("ls", "a"), Step::User("And now?")])));
-    let mut queued = transcript(&[bash("ls", "a")]);
-    let last = queued["messages"].as_array_mut().unwrap().last_mut().unwrap();
-    let content = last["content"].as_array_mut().unwrap();
-    content.push(json!({"type": "text", "text": "<system-reminder>x</system-reminder>"}));
-    assert!(works(&queued), "a reminder is the agent's");
-    let last = queued["messages"].as_array_mut().unwrap().last_mut().unwrap();
-    last["content"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!({"type": "text", "text": "Stop that."}));
-    assert!(!works(&queued), "the user typed meanwhile");
-}
+use super::super::*;
+use crate::record::{Amounts, EntryKind, Ledger, LedgerEntry, LoopMark, PlanWindow, RecordChange};
 
 fn entry(n: u128, at_ms: u64, kind: EntryKind) -> RecordChange {
     let id = Uuid::from_u128(n);
@@ -219,7 +15,7 @@ fn spent(n: u128, microdollars: u64) -> RecordChange {
         microdollars,
         tokens: 10 * microdollars,
         calls: 1,
-        millis: 0,
+        ..Amounts::default()
     };
     entry(
         n,
@@ -298,6 +94,7 @@ const LIMITS: Amounts = Amounts {
     tokens: 0,
     calls: 0,
     millis: 0,
+    share: 0,
 };
 
 fn decided(ledger: &Ledger, continues: bool, repeat: Option<RepeatedCall>) -> &'static str {
@@ -430,7 +227,7 @@ fn a_budget_is_a_plain_number_of_dollars() {
 fn a_request_lowers_a_budget_and_raises_it_only_if_it_may() {
     let policy = |may_raise| BrakePolicy {
         session: LIMITS,
-        may_raise,
+        may_raise: Some(may_raise),
         ..BrakePolicy::default()
     };
     let limit = |policy: BrakePolicy, declared| policy.declaring(declared).session.microdollars;
@@ -490,4 +287,89 @@ fn an_end_says_what_was_spent_and_how_to_go_on() {
     let silent = ends(&reason, &accounts, &EndText { prefix: "", ..end });
     assert!(!silent.contains("go`"), "{silent}");
     assert!(model_notice(&reason, true, None).starts_with("<budget-notice>"));
+}
+
+#[test]
+fn a_window_of_a_subscription_is_limited_until_its_reset() {
+    let window = |name: &str, used, resets_ms| PlanWindow {
+        name: name.to_owned(),
+        used,
+        resets_ms,
+        granted: 0,
+    };
+    let stated = |n, at_ms, windows: &[PlanWindow]| entry(n, at_ms, EntryKind::Windows(windows.to_vec()));
+    let limits = BudgetUnit::Share.only(8_000);
+    let hour = 3_600_000;
+    let account = |ledger: &Ledger| {
+        let account = Account {
+            kind: AccountKind::Plan,
+            limits,
+            ledger,
+        };
+        (account.used_up(), account.opens_ms(), account.grant(None).share)
+    };
+    let mut entries = vec![stated(
+        1,
+        1,
+        &[window("5h", 8_100, hour), window("7d", 4_000, 9 * hour)],
+    )];
+    let up = Some(BudgetUnit::Share);
+    assert_eq!(account(&ledger(&entries)), (up, Some(hour), 8_000));
+    entries.push(entry(2, 2, EntryKind::Granted(BudgetUnit::Share.only(8_000))));
+    entries.push(stated(
+        3,
+        3,
+        &[window("5h", 9_900, hour + 5_000), window("7d", 4_100, 9 * hour)],
+    ));
+    assert_eq!(
+        account(&ledger(&entries)).0,
+        None,
+        "the grant holds in this window"
+    );
+    let mut longer = entries.clone();
+    longer.push(stated(4, 4, &[window("7d", 8_000, 9 * hour)]));
+    assert_eq!(
+        account(&ledger(&longer)),
+        (up, Some(9 * hour), 8_000),
+        "but not in the other one"
+    );
+    // Both at once.
+    longer.push(stated(
+        5,
+        5,
+        &[window("5h", 16_200, hour), window("7d", 8_000, 9 * hour)],
+    ));
+    let mut go = longer.clone();
+    go.push(entry(6, 6, EntryKind::Granted(limits)));
+    assert_eq!(account(&ledger(&go)).0, None);
+    longer.push(entry(7, 10 * hour, EntryKind::Began { continues: true }));
+    assert_eq!(account(&ledger(&longer)), (None, None, 0), "both have reset");
+    entries.push(stated(6, hour + 6_000, &[window("5h", 8_500, 6 * hour)]));
+    assert_eq!(
+        account(&ledger(&entries)),
+        (up, Some(6 * hour), 8_000),
+        "nor in the next one"
+    );
+}
+
+#[test]
+fn a_clients_limits_replace_those_of_all() {
+    let all = BrakePolicy {
+        session: LIMITS,
+        may_raise: Some(true),
+        ..BrakePolicy::default()
+    };
+    let own = BrakePolicy {
+        session: BudgetUnit::Dollars.only(7),
+        day: BudgetUnit::Tokens.only(8),
+        may_raise: Some(false),
+        ..BrakePolicy::default()
+    };
+    let both = own.or(&all);
+    assert_eq!(
+        (both.session.microdollars, both.session.tokens),
+        (7, LIMITS.tokens)
+    );
+    assert_eq!((both.day.tokens, both.may_raise()), (8, false));
+    assert_eq!(BrakePolicy::default().or(&all), all);
 }
