@@ -52,6 +52,37 @@ for (const width of [390, 720, 1024, 1280, 1440]) {
   });
 }
 
+test("a conversation has a bar for each budget of its newest request", async () => {
+  mock.stories = examples();
+  const rows = mock.stories[0].rows;
+  const budget = (of, unit, spent, limit, more = {}) => ({ of, unit, spent, limit, ...more });
+  rows.at(-2).budgets = [budget("session", "dollars", 1, 5)];
+  rows.at(-1).budgets = [
+    budget("session", "dollars", 5.031, 5),
+    budget("session", "tokens", 164_000, 200_000),
+    budget("day", "dollars", 2.5, 50),
+    budget("plan", "share", 0.81, 0.8, { opens_ms: Date.now() + 3_600_000 }),
+  ];
+  await go(talk());
+  const bars = page.locator(".budget");
+  assert.equal(await bars.count(), 4);
+  const levels = await bars.evaluateAll((all) => all.map((bar) => bar.className.trim()));
+  assert.deepEqual(levels, ["budget over", "budget near", "budget", "budget over"]);
+  const meters = page.getByRole("meter");
+  assert.equal(await meters.nth(0).getAttribute("aria-valuetext"), "$5.03 of $5.00 · used up");
+  assert.match(await meters.nth(3).getAttribute("aria-valuetext"), /^81 % of 80 % · used up, opens again at \d\d:/);
+  const widths = await meters.evaluateAll((all) => all.map((bar) => parseFloat(getComputedStyle(bar, "::before").width) / bar.getBoundingClientRect().width));
+  assert.ok(widths[0] > 0.99 && Math.abs(widths[1] - 0.82) < 0.01 && Math.abs(widths[2] - 0.05) < 0.01, widths.join());
+  const [red, amber] = await Promise.all([0, 1].map((at) => meters.nth(at).evaluate((bar) => getComputedStyle(bar, "::before").backgroundColor)));
+  assert.notEqual(red, amber);
+  // A new request brings its own.
+  await live(page);
+  const row = { ...rows.at(-1), id: exchangeId(99), budgets: [budget("session", "calls", 1, 4)] };
+  mock.tell("exchange", { ...row, conversation: "claude-code:6f1c2a" });
+  await page.getByText("1 of 4 model calls").waitFor();
+  assert.equal(await bars.count(), 1);
+});
+
 test("home shows the newest conversations with their charts, then handoffs, then failures", async () => {
   mock.stories = examples();
   Object.assign(mock.stories[0].rows.at(-1), { status: 400, outcome: "upstream_error", answer: { error: "max_tokens: Field required" } });

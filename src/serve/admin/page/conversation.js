@@ -36,6 +36,7 @@ class Conversation {
     this.bill = conversationBill(ctx, key);
     this.draft = h("div", null);
     this.facts = h("div", { class: "facts" });
+    this.budgets = h("div", { class: "budgets" });
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.chain = h("ol", { class: "chain" });
     this.earlier = h("ol", { class: "chain" });
@@ -43,7 +44,7 @@ class Conversation {
     this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.earlierFold, this.chain);
     this.node = h("div", { class: "view" },
       h("header", { class: "head-of-view" }, this.name, this.what),
-      this.draft, this.facts, this.chart.node, this.bill.node, this.handed, this.table());
+      this.draft, this.facts, this.budgets, this.chart.node, this.bill.node, this.handed, this.table());
     this.take(said);
   }
 
@@ -100,6 +101,7 @@ class Conversation {
       [bytes(sent), `sent to the model (${percent(sent, received)})`],
       unsentFact(unsent),
     ]);
+    set(this.budgets, budgetBars(rows));
     this.chart.show(rows, this.handoffs, this.limits);
     this.handed.hidden = !this.handoffs.length;
     const prefix = this.ctx.prefix();
@@ -217,6 +219,31 @@ function bar(received, sent) {
   return put(outer, h("span", { class: "bar-sent" }));
 }
 
+/** Owners of budgets. */
+const BUDGETS = { session: "This session", day: "This day", directory: "This directory", plan: "Window of the subscription" };
+
+/** Bars of the budgets, by the newest request that has any. */
+function budgetBars(rows) {
+  const newest = rows.findLast((row) => row.budgets?.length);
+  return (newest?.budgets ?? []).map((budget) => {
+    const used = budget.spent / budget.limit;
+    const opens = used >= 1 && budget.opens_ms ? `, opens again at ${clock(budget.opens_ms)}` : "";
+    const said = `${amount(budget.unit, budget.spent)} of ${amount(budget.unit, budget.limit)}${UNITS[budget.unit] ?? ""}${used >= 1 ? " · used up" : ""}${opens}`;
+    const name = BUDGETS[budget.of] ?? line(budget.of);
+    const meter = h("span", { class: "budget-bar", role: "meter", "aria-label": name, "aria-valuemin": 0, "aria-valuemax": budget.limit, "aria-valuenow": Math.min(budget.spent, budget.limit), "aria-valuetext": said });
+    meter.style.setProperty("--used", Math.min(1, used));
+    return h("div", { class: `budget ${used >= 1 ? "over" : used >= 0.8 ? "near" : ""}` }, h("span", null, name), meter, h("span", { class: "num dim" }, said));
+  });
+}
+
+/** Words for units that are not in the number. */
+const UNITS = { tokens: " tokens", calls: " model calls", minutes: " minutes" };
+
+function amount(unit, number) {
+  if (unit === "dollars") return `$${number.toFixed(2)}`;
+  return unit === "share" ? percent(number, 1) : short(Math.floor(number));
+}
+
 /** Tokens of all legs together. */
 function tokens(row) {
   const sum = row.tokens_sum;
@@ -271,6 +298,7 @@ export function tags(row, number = new Map()) {
     tag(text, kind, title);
   }
   if (row.brake) tag(`brake: ${row.brake.replaceAll("_", " ")}`, row.brake.startsWith("stopped") ? "warn" : "", "The brake acted on this request because of a budget, a repetition or a command");
+  if (row.provider_limit) tag("provider's limit", "warn", row.provider_limit.opens_ms ? `The provider accepts requests again at ${clock(row.provider_limit.opens_ms)}` : "The provider does not say when it accepts requests again");
   if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider rejected the request's thinking, so baton sent the request again without it");
   if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from the model's input");
   if (row.served?.some((leg) => leg?.cache_miss)) tag("cache miss", "", "The provider's cache did not serve the request. Open the exchange for the reason");
