@@ -155,6 +155,24 @@ async fn a_session_with_work_since_its_last_handoff_leaves_one() {
     assert_eq!(all[0].1.topic, all[0].1.conversation);
 }
 
+/// The agent's own screen is gone, so the run says why the agent stopped.
+#[tokio::test]
+async fn a_run_ends_with_the_reason_why_its_agent_stopped() {
+    let limited = |_: &Received| Reply::status(429, "Later.").retry_after(3_600);
+    let scene = Scene::with(limited, "").await;
+    let run = started(&scene, "claude", &[]);
+    let url = format!("{}{}", scene.wrote("claude.url"), Anthropic.path());
+    let body = Anthropic.body(&[user("Mend the importer.")], false).to_string();
+    let refused = post(&url, Anthropic.headers(), body.into()).await;
+    assert_eq!(refused.status, 429, "{}", refused.text());
+    let out = ended(&scene, "claude", run);
+    let said = text(&out.stderr);
+    assert!(
+        said.contains("baton: the provider's limit is reached; it opens again at "),
+        "{said}"
+    );
+}
+
 #[tokio::test]
 async fn a_command_in_the_chat_is_no_work_and_names_the_topic() {
     let scene = Scene::with(model, "").await;

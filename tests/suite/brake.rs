@@ -371,7 +371,7 @@ async fn a_request_declares_a_budget_in_dollars() {
     let history = [stage.user("Go.")];
     let declare = |value: &'static str| [("anthropic-version", "2026-10-21"), ("x-baton-budget", value)];
     let long: &'static str = "9".repeat(5_000).leak();
-    for bad in ["0", "-1", "1e99", "5 EUR", "", "NaN", "\u{20ac}5", long] {
+    for bad in ["0", "-1", "1e99", "5 EUR", "", "NaN", long] {
         let refused = post(&stage, &declare(bad), &history, "/v1/messages").await;
         assert_eq!(
             (refused.status, refused.header("x-baton-error")),

@@ -1,12 +1,8 @@
 //! Decides on a request.
 
-use super::policy::{Account, BudgetUnit};
+use super::policy::{Account, BudgetUnit, is_same_again};
 use super::repeats::RepeatedCall;
 use crate::record::{Ledger, LoopMark};
-
-/// Number of complete responses to the same request after which the agent is stopped. Agents retry a request whose
-/// response broke off, but not one that was answered.
-const MAX_SAME_REQUESTS: u32 = 5;
 
 named! {
     /// Outcome of the brake for a request.
@@ -40,7 +36,7 @@ impl BrakeOutcome {
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrakeReason<'a> {
     /// A budget is used up, or nearly so.
-    Budget(Account<'a>, BudgetUnit),
+    Budget(&'a Account, BudgetUnit),
     /// The model repeats a call.
     Repeat(RepeatedCall),
     /// The agent repeats a request that has had this many complete responses.
@@ -66,7 +62,7 @@ pub enum BrakeDecision<'a> {
 #[derive(Debug, Clone)]
 pub struct BrakeInput<'a> {
     /// Accounts that the request is charged to, the session's first.
-    pub accounts: &'a [Account<'a>],
+    pub accounts: &'a [Account],
     /// Whether the request continues the agent's own work.
     pub continues: bool,
     /// The call that the model repeats.
@@ -79,9 +75,9 @@ pub struct BrakeInput<'a> {
 pub fn decide<'a>(input: &BrakeInput<'a>) -> BrakeDecision<'a> {
     let used_up = input.accounts.iter().find_map(|account| {
         let unit = account.used_up()?;
-        Some(BrakeReason::Budget(account.clone(), unit))
+        Some(BrakeReason::Budget(account, unit))
     });
-    let session = input.accounts.first().map(|account| account.ledger);
+    let session = input.accounts.first().map(|account| &account.ledger);
     let is_halted = session.is_some_and(|ledger| ledger.halted);
     // The user's own stop is reported rather than a budget.
     let stop = is_halted.then_some(BrakeReason::Halted).or(used_up);
@@ -105,16 +101,11 @@ pub fn decide<'a>(input: &BrakeInput<'a>) -> BrakeDecision<'a> {
     }
 }
 
-/// Whether the newest request has had so many complete responses that sending it again is a loop.
-pub fn is_same_again(ledger: &Ledger) -> bool {
-    ledger.repeats >= MAX_SAME_REQUESTS
-}
-
 /// The notice that little is left of a budget.
 fn near<'a>(input: &BrakeInput<'a>) -> BrakeDecision<'a> {
     let near = input.accounts.iter().find_map(|account| {
         let unit = account.nearly_used_up()?;
-        Some(BrakeReason::Budget(account.clone(), unit))
+        Some(BrakeReason::Budget(account, unit))
     });
     near.map_or(BrakeDecision::Pass, BrakeDecision::TellModel)
 }

@@ -18,7 +18,7 @@ mod repeats;
 mod tests;
 mod wording;
 
-pub use decide::{BrakeDecision, BrakeInput, BrakeOutcome, BrakeReason, decide, is_same_again};
+pub use decide::{BrakeDecision, BrakeInput, BrakeOutcome, BrakeReason, decide};
 pub use policy::{Account, AccountKind, BrakePolicy, BudgetUnit, DAY_MS, MICRODOLLARS, parse_dollars};
 pub use repeats::{RepeatKind, RepeatedCall, continues_own_work, opening, repeated_call};
 pub use wording::{

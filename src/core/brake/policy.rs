@@ -11,6 +11,10 @@ const NEAR: f64 = 0.8;
 /// Range of a budget in dollars.
 const DOLLARS: std::ops::RangeInclusive<f64> = 0.01..=1e6;
 
+/// Number of complete responses to the same request after which the agent is stopped. Agents retry a request whose
+/// response broke off, but not one that was answered.
+const MAX_SAME_REQUESTS: u32 = 5;
+
 /// Milliseconds of a day.
 pub const DAY_MS: u64 = 86_400_000;
 
@@ -160,13 +164,15 @@ impl BudgetUnit {
 
 /// A ledger with its limits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Account<'a> {
+pub struct Account {
     pub kind: AccountKind,
     pub limits: Amounts,
-    pub ledger: &'a Ledger,
+    /// Key of the ledger's record.
+    pub key: String,
+    pub ledger: Ledger,
 }
 
-impl Account<'_> {
+impl Account {
     /// The limit in this unit with what the user granted; `None` if it is not limited.
     pub fn limit(&self, unit: BudgetUnit) -> Option<u64> {
         let limit = Some(unit.amount(&self.limits)).filter(|limit| *limit > 0)?;
@@ -206,6 +212,11 @@ impl Account<'_> {
         BudgetUnit::ALL.into_iter().find(is_near)
     }
 
+    /// Whether the agent was stopped for a reason other than a budget.
+    pub fn is_stopped(&self) -> bool {
+        self.ledger.halted || self.ledger.stopped_at.is_some() || is_same_again(&self.ledger)
+    }
+
     /// Amounts that the user's `::go` adds: for each limit that is reached, the limit once more, or these microdollars.
     ///
     /// An overshoot is granted in addition, so that at least the next request passes.
@@ -229,4 +240,9 @@ impl Account<'_> {
         }
         grant
     }
+}
+
+/// Whether the newest request has had so many complete responses that sending it again is a loop.
+pub(super) fn is_same_again(ledger: &Ledger) -> bool {
+    ledger.repeats >= MAX_SAME_REQUESTS
 }

@@ -28,7 +28,7 @@ pub struct EndText<'a> {
 }
 
 /// The end of a turn that is not sent to the model.
-pub fn ends(reason: &BrakeReason<'_>, accounts: &[Account<'_>], end: &EndText<'_>) -> String {
+pub fn ends(reason: &BrakeReason<'_>, accounts: &[Account], end: &EndText<'_>) -> String {
     let mut text = format!("stopped: {}.", why(reason));
     for line in [
         spent_line(accounts),
@@ -98,7 +98,7 @@ fn why(reason: &BrakeReason<'_>) -> String {
     }
 }
 
-fn whose(account: &Account<'_>) -> String {
+fn whose(account: &Account) -> String {
     match account.kind {
         AccountKind::Session => "this session".to_owned(),
         AccountKind::Day => "this day".to_owned(),
@@ -147,7 +147,7 @@ fn shown(unit: BudgetUnit, amount: u64) -> String {
 }
 
 /// Amounts that the session has spent.
-fn spent_line(accounts: &[Account<'_>]) -> Option<String> {
+fn spent_line(accounts: &[Account]) -> Option<String> {
     // The account of the session comes first.
     let account = accounts.first()?;
     let spent = &account.ledger.spent;
@@ -248,7 +248,7 @@ pub fn user_notice(reason: &BrakeReason<'_>, prefix: &str, may_go_on: bool) -> S
 }
 
 /// The answer to `::go`, or the notice before the model's output that follows it.
-pub fn go_on(accounts: &[Account<'_>]) -> String {
+pub fn go_on(accounts: &[Account]) -> String {
     let left = status_line(accounts).map_or(String::new(), |line| format!(" {line}"));
     format!("the agent may continue.{left}")
 }
@@ -261,7 +261,7 @@ pub fn halted(prefix: &str) -> String {
 }
 
 /// The answer to `::go` if nothing is stopped.
-pub fn nothing_braked(accounts: &[Account<'_>]) -> String {
+pub fn nothing_braked(accounts: &[Account]) -> String {
     let line = status_line(accounts).map_or(String::new(), |line| format!(" {line}"));
     format!("nothing is stopped here, so nothing was changed.{line}")
 }
@@ -272,7 +272,7 @@ pub fn off() -> String {
 }
 
 /// The session's budgets in one line; `None` without any.
-pub fn status_line(accounts: &[Account<'_>]) -> Option<String> {
+pub fn status_line(accounts: &[Account]) -> Option<String> {
     let mut parts = Vec::new();
     for account in accounts {
         for unit in BudgetUnit::ALL {

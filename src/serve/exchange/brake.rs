@@ -40,14 +40,6 @@ pub(super) enum BrakeAnswer {
     GoOn(CommandReply),
 }
 
-/// A ledger that the request is charged to.
-struct OpenAccount {
-    kind: AccountKind,
-    limits: Amounts,
-    key: String,
-    ledger: Ledger,
-}
-
 /// Charges an ended exchange to its ledgers, and its budgets.
 pub(crate) fn charge(app: &App, event: &mut ExchangeEvent) {
     let Some(charge) = event.charge.clone() else {
@@ -92,8 +84,7 @@ pub(super) fn note_refusal(exchange: &Exchange, until_ms: u64) {
 
 /// Whether a request is charged to ledgers.
 pub(super) fn is_on(exchange: &Exchange) -> bool {
-    !exchange.app.config.brake_of(&exchange.ctx.principal).is_off()
-        || headers::text(&exchange.ctx.headers, headers::DECLARED_BUDGET).is_some()
+    !matches!(policy(exchange), Ok(None))
 }
 
 fn entry(app: &App, kind: EntryKind) -> LedgerEntry {
@@ -110,7 +101,7 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
         return None;
     }
     let policy = match policy(exchange) {
-        Ok(policy) => policy,
+        Ok(policy) => policy?,
         Err(fault) => return Some(exchange.ctx.refuse(fault)),
     };
     let (app, ctx) = (Arc::clone(&exchange.app), &exchange.ctx);
@@ -137,10 +128,10 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
     let repeat = (policy.stops_loops() && continues)
         .then(|| heavy::work(weight, || brake::repeated_call(view, tags)))
         .flatten();
-    let shown: Vec<Account<'_>> = accounts.iter().map(OpenAccount::shown).collect();
-    ctx.recorder.note(|e| e.budgets = BudgetUse::of_accounts(&shown));
+    ctx.recorder
+        .note(|e| e.budgets = BudgetUse::of_accounts(&accounts));
     let decision = brake::decide(&BrakeInput {
-        accounts: &shown,
+        accounts: &accounts,
         continues,
         repeat,
         request: exchange.offered.hash(),
@@ -159,15 +150,14 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
             tell_model(exchange, &accounts, &text, kind).await;
             None
         }
-        BrakeDecision::End(reason) => Some(end(exchange, &shown, &accounts, &reason, &policy).await),
+        BrakeDecision::End(reason) => Some(end(exchange, &accounts, &reason, &policy).await),
     }
 }
 
 /// Ends the turn with a response in place of the model's.
 async fn end(
     exchange: &Exchange,
-    shown: &[Account<'_>],
-    accounts: &[OpenAccount],
+    accounts: &[Account],
     reason: &BrakeReason<'_>,
     policy: &BrakePolicy,
 ) -> Response<ResponseBody> {
@@ -186,7 +176,7 @@ async fn end(
     }
     let text = brake::ends(
         reason,
-        shown,
+        accounts,
         &EndText {
             prefix: &app.config.commands.prefix,
             is_subagent: headers::is_of_subagent(&ctx.headers),
@@ -204,7 +194,7 @@ async fn end(
 }
 
 /// Appends a notice for the model to the request, and enters that into the ledgers.
-async fn tell_model(exchange: &mut Exchange, accounts: &[OpenAccount], text: &str, kind: Option<EntryKind>) {
+async fn tell_model(exchange: &mut Exchange, accounts: &[Account], text: &str, kind: Option<EntryKind>) {
     match context::append(exchange, text).await {
         Ok(true) => {}
         // This request has no room for the notice, but the next one may have.
@@ -218,7 +208,7 @@ async fn tell_model(exchange: &mut Exchange, accounts: &[OpenAccount], text: &st
     ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Told));
     for account in accounts
         .iter()
-        .filter(|account| account.shown().nearly_used_up().is_some())
+        .filter(|account| account.nearly_used_up().is_some())
     {
         if let Some(kind) = kind.clone() {
             app.sessions
@@ -239,7 +229,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
     let reply = |text: String| Ok(BrakeAnswer::Reply(CommandReply::new(text)));
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     let prefix = &app.config.commands.prefix;
-    let (true, Ok(policy)) = (is_on(exchange), policy(exchange)) else {
+    let Ok(Some(policy)) = policy(exchange) else {
         return reply(brake::off());
     };
     let dollars = match words {
@@ -254,11 +244,10 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
         },
     };
     let mut accounts = entered(exchange, accounts(exchange, &policy), false).await?;
-    let is_used_up = accounts.iter().any(|account| account.shown().used_up().is_some());
+    let is_used_up = accounts.iter().any(|account| account.used_up().is_some());
     let is_stopped = accounts.first().is_some_and(|account| account.is_stopped());
     if !is_used_up && !is_stopped {
-        let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
-        return reply(brake::nothing_braked(&shown));
+        return reply(brake::nothing_braked(&accounts));
     }
     if is_used_up && !policy.may_raise() {
         return reply(
@@ -266,9 +255,9 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
         );
     }
     for account in &mut accounts {
-        let granted = EntryKind::Granted(account.shown().grant(dollars));
+        let granted = EntryKind::Granted(account.grant(dollars));
         // Other budgets have room left and keep their limits.
-        if account.shown().used_up().is_some() || account.is_stopped() {
+        if account.used_up().is_some() || account.is_stopped() {
             account.ledger = app
                 .sessions
                 .enter(&ctx.principal, &account.key, entry(app, granted))
@@ -276,8 +265,7 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
         }
     }
     ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Released));
-    let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
-    Ok(BrakeAnswer::GoOn(CommandReply::new(brake::go_on(&shown))))
+    Ok(BrakeAnswer::GoOn(CommandReply::new(brake::go_on(&accounts))))
 }
 
 /// Stops the agent's own work until the user lets it continue (`::stop`).
@@ -296,7 +284,6 @@ pub(super) async fn stop(exchange: &Exchange) -> StoreResult<CommandReply> {
 /// Returns the lines about the budgets and the provider's limit for `::status`.
 pub(super) async fn status(exchange: &Exchange) -> StoreResult<Option<String>> {
     let accounts = of_command(exchange).await?.unwrap_or_default();
-    let shown: Vec<_> = accounts.iter().map(OpenAccount::shown).collect();
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     let plan = app.sessions.store().conversation(&plan_key(ctx)).await?;
     let refused_until = plan.and_then(|record| Some(record.ledger?.refused_until_ms));
@@ -307,13 +294,13 @@ pub(super) async fn status(exchange: &Exchange) -> StoreResult<Option<String>> {
             brake::provider_limit(Some(until))
         )
     });
-    let lines: Vec<_> = brake::status_line(&shown).into_iter().chain(refused).collect();
+    let lines: Vec<_> = brake::status_line(&accounts).into_iter().chain(refused).collect();
     Ok((!lines.is_empty()).then(|| lines.join("\n- ")))
 }
 
 /// Returns the accounts of a command with their ledgers, or `None` if the brake is off.
-async fn of_command(exchange: &Exchange) -> StoreResult<Option<Vec<OpenAccount>>> {
-    let (true, Ok(policy)) = (is_on(exchange), policy(exchange)) else {
+async fn of_command(exchange: &Exchange) -> StoreResult<Option<Vec<Account>>> {
+    let Ok(Some(policy)) = policy(exchange) else {
         return Ok(None);
     };
     entered(exchange, accounts(exchange, &policy), false)
@@ -321,27 +308,27 @@ async fn of_command(exchange: &Exchange) -> StoreResult<Option<Vec<OpenAccount>>
         .map(Some)
 }
 
-/// Returns the configured policy with the budget that the request declares.
+/// Returns the client's policy with the budget that the request declares; `None` if it limits nothing.
 ///
 /// # Errors
 /// The declared budget is not a number of dollars.
-fn policy(exchange: &Exchange) -> Result<BrakePolicy, Fault> {
+fn policy(exchange: &Exchange) -> Result<Option<BrakePolicy>, Fault> {
     let value = exchange.ctx.headers.get(headers::DECLARED_BUDGET);
     let declared = value.map(|value| brake::parse_dollars(value.to_str().unwrap_or_default()));
     let declared = declared.transpose().map_err(|_| Fault::from(Code::BUDGET))?;
     let own = exchange.app.config.brake_of(&exchange.ctx.principal);
-    Ok(own.declaring(declared))
+    Ok(Some(own.declaring(declared)).filter(|policy| !policy.is_off()))
 }
 
 /// Has the exchange of a command charged to its ledgers at its end, because the command may call the model for a
 /// handoff.
 pub(super) fn charge_command(exchange: &Exchange) {
-    if let Ok(policy) = policy(exchange) {
+    if let Ok(Some(policy)) = policy(exchange) {
         charge_at_end(exchange, &accounts(exchange, &policy), false);
     }
 }
 
-fn charge_at_end(exchange: &Exchange, accounts: &[OpenAccount], continues: bool) {
+fn charge_at_end(exchange: &Exchange, accounts: &[Account], continues: bool) {
     let ctx = &exchange.ctx;
     let (plan, counted): (Vec<_>, Vec<_>) = accounts
         .iter()
@@ -358,9 +345,9 @@ fn charge_at_end(exchange: &Exchange, accounts: &[OpenAccount], continues: bool)
 /// Enters the request into its ledgers. Returns the accounts with the ledgers as they are then.
 async fn entered(
     exchange: &Exchange,
-    mut accounts: Vec<OpenAccount>,
+    mut accounts: Vec<Account>,
     continues: bool,
-) -> StoreResult<Vec<OpenAccount>> {
+) -> StoreResult<Vec<Account>> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     for account in &mut accounts {
         let began = entry(app, EntryKind::Began { continues });
@@ -370,7 +357,7 @@ async fn entered(
 }
 
 /// Returns the accounts of a request, the session's first, with empty ledgers.
-fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
+fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<Account> {
     let view = exchange.offered.view();
     let header = |name: &str| headers::text(&exchange.ctx.headers, name).map(str::to_owned);
     // A subagent counts toward its parent's session, even if it has a session of its own.
@@ -393,7 +380,7 @@ fn accounts(exchange: &Exchange, policy: &BrakePolicy) -> Vec<OpenAccount> {
     if policy.plan != none {
         names.push((AccountKind::Plan, policy.plan, account_name(&exchange.ctx)));
     }
-    let open = |(kind, limits, name): (AccountKind, Amounts, String)| OpenAccount {
+    let open = |(kind, limits, name): (AccountKind, Amounts, String)| Account {
         kind,
         limits,
         key: ledger_key(&exchange.ctx.principal, kind.name(), &name),
@@ -414,19 +401,4 @@ fn account_name(ctx: &RequestContext) -> String {
     let mut names = ["chatgpt-account-id"].iter().chain(CREDENTIAL_HEADERS);
     let name = names.find_map(|name| headers::text(&sent, name));
     format!("{} {}", ctx.upstream.name, name.unwrap_or_default())
-}
-
-impl OpenAccount {
-    fn shown(&self) -> Account<'_> {
-        Account {
-            kind: self.kind,
-            limits: self.limits,
-            ledger: &self.ledger,
-        }
-    }
-
-    /// Whether the agent was stopped for a reason other than a budget.
-    fn is_stopped(&self) -> bool {
-        self.ledger.halted || self.ledger.stopped_at.is_some() || brake::is_same_again(&self.ledger)
-    }
 }

@@ -1,18 +1,17 @@
 //! Merges the layers of a config: built-in default, file, environment, flags. Later layers override earlier
 //! ones.
 
+mod clients;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use super::keys::{
-    self, BRAKE, BRAKE_TABLE, CLIENT, CLIENT_FILE, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS,
-};
+use super::keys::{self, BRAKE, BRAKE_TABLE, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
 use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
-use super::{ClientKey, Config, Secret, client_files, raw, rules};
-use crate::disk;
+use super::{Config, Secret, raw, rules};
 
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("baton.toml");
@@ -153,17 +152,6 @@ fn unreadable(name: String, error: &std::io::Error) -> Problem {
     }
 }
 
-fn misnamed(file: String) -> Problem {
-    Problem {
-        kind: ProblemKind::Value,
-        // Escaped, since the name may contain anything.
-        origin: KeyOrigin::File(file.escape_debug().to_string()),
-        key: String::new(),
-        message: "its name cannot be that of a client".to_owned(),
-        help: Some("use letters, digits, `-`, `_` and `.`".to_owned()),
-    }
-}
-
 /// Returns the flags as a layer, keyed by the setting that each overrides.
 fn flag_entries(flags: &Flags) -> Vec<RawEntry> {
     [
@@ -282,129 +270,6 @@ impl Loader<'_> {
             let upstream = config.upstreams.entry(entry.key.clone()).or_default();
             self.fields(upstream, UPSTREAM, &path, &entry.value);
         }
-    }
-
-    /// Reads the list of clients, which replaces that of the previous layer.
-    fn clients(&mut self, config: &mut Config, given: &LocatedValue) {
-        let list = match given.structured() {
-            Ok(given) => given,
-            Err(complaints) => return self.complain(CLIENTS, &given.origin, complaints),
-        };
-        let Raw::List(items) = &list.raw else {
-            return self.wrong_type(CLIENTS, given, "a list of tables", "write [[clients]] above each");
-        };
-        // Merging by index would combine one client's name with another client's key.
-        config.clients.clear();
-        for (index, item) in items.iter().enumerate() {
-            let mut client = ClientKey::default();
-            let path = format!("{CLIENTS}.{index}");
-            self.origins.insert(path.clone(), item.origin.clone());
-            self.client(&mut client, CLIENT, &path, item);
-            config.clients.push(client);
-        }
-    }
-
-    /// Reads a client with its own limits of the brake.
-    fn client(
-        &mut self,
-        client: &mut ClientKey,
-        keys: &[&dyn ConfigKey<ClientKey>],
-        path: &str,
-        given: &LocatedValue,
-    ) {
-        let Some(entries) = self.table(path, given) else {
-            return;
-        };
-        let (brake, own): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.key == BRAKE_TABLE);
-        let origin = given.origin.clone();
-        self.fields(
-            client,
-            keys,
-            path,
-            &LocatedValue {
-                raw: Raw::Table(own),
-                origin,
-            },
-        );
-        for entry in brake {
-            self.fields(
-                &mut client.brake,
-                BRAKE,
-                &format!("{path}.{BRAKE_TABLE}"),
-                &entry.value,
-            );
-        }
-    }
-
-    /// Adds the clients that have a file in the directory of clients.
-    fn client_files(&mut self, config: &mut Config) {
-        const DIR: &str = "server.clients_dir";
-        let Some(dir) = config.server.clients_dir.clone() else {
-            return;
-        };
-        let found = match client_files::list(&dir) {
-            Ok(found) => found,
-            Err(error) => {
-                let origin = self.origins.get(DIR).cloned();
-                let complaint = ValueError {
-                    kind: ProblemKind::Unavailable,
-                    message: format!("the directory {} cannot be read: {error}", dir.display()),
-                    help: "create it, for example with `baton client add NAME`, or fix the path".to_owned(),
-                    at: None,
-                };
-                let origin = origin.unwrap_or_else(|| KeyOrigin::File(dir.display().to_string()));
-                return self.complain(DIR, &origin, vec![complaint]);
-            }
-        };
-        for (client_name, file) in found {
-            let name = file.display().to_string();
-            if !client_files::is_name(&client_name) {
-                config.refused_clients.push(misnamed(name));
-                continue;
-            }
-            let text = match disk::read_small(&file) {
-                Ok(text) => text,
-                Err(error) => {
-                    config.refused_clients.push(unreadable(name, &error));
-                    continue;
-                }
-            };
-            self.client_files.push(name.clone());
-            let entries = read_toml(&name, &text, &mut self.problems);
-            let path = format!("{CLIENTS}.{}", config.clients.len());
-            let origin = KeyOrigin::File(name);
-            self.origins.insert(path.clone(), origin.clone());
-            // Two clients of one name are reported at this file.
-            self.origins.insert(format!("{path}.name"), origin.clone());
-            let mut client = ClientKey {
-                name: client_name,
-                ..ClientKey::default()
-            };
-            let raw = Raw::Table(entries);
-            self.client(&mut client, CLIENT_FILE, &path, &LocatedValue { raw, origin });
-            config.clients.push(client);
-        }
-    }
-
-    /// Removes the clients whose files have problems.
-    ///
-    /// Otherwise one broken file would keep the others from taking effect, and so the keys of removed clients valid.
-    fn refuse_clients(&mut self, config: &mut Config) {
-        let files = &self.client_files;
-        let is_of = |problem: &Problem, name: &String| problem.origin.file() == Some(name);
-        let (refused, rest) = std::mem::take(&mut self.problems)
-            .into_iter()
-            .partition(|problem| files.iter().any(|name| is_of(problem, name)));
-        self.problems = rest;
-        let refused: Vec<Problem> = refused;
-        let first = config.clients.len() - files.len();
-        let mut index = 0;
-        config.clients.retain(|_| {
-            let file = usize::checked_sub(index, first).map(|at| &files[at]);
-            index += 1;
-            file.is_none_or(|name| !refused.iter().any(|problem| is_of(problem, name)))
-        });
-        config.refused_clients.extend(refused);
     }
 
     fn table(&mut self, path: &str, given: &LocatedValue) -> Option<Vec<RawEntry>> {

@@ -40,8 +40,8 @@ pub struct BudgetUse {
 
 impl BudgetUse {
     /// Returns the budgets of accounts.
-    pub fn of_accounts(accounts: &[Account<'_>]) -> Vec<Self> {
-        let of_account = |account: &Account<'_>| {
+    pub fn of_accounts(accounts: &[Account]) -> Vec<Self> {
+        let of_account = |account: &Account| {
             let budget = |unit: BudgetUnit| {
                 Some(Self {
                     of: account.kind.name().to_owned(),

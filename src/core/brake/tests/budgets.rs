@@ -97,12 +97,17 @@ const LIMITS: Amounts = Amounts {
     share: 0,
 };
 
+fn account(kind: AccountKind, limits: Amounts, ledger: &Ledger) -> Account {
+    Account {
+        kind,
+        limits,
+        key: String::new(),
+        ledger: ledger.clone(),
+    }
+}
+
 fn decided(ledger: &Ledger, continues: bool, repeat: Option<RepeatedCall>) -> &'static str {
-    let accounts = [Account {
-        kind: AccountKind::Session,
-        limits: LIMITS,
-        ledger,
-    }];
+    let accounts = [account(AccountKind::Session, LIMITS, ledger)];
     let decision = decide(&BrakeInput {
         accounts: &accounts,
         continues,
@@ -195,11 +200,7 @@ fn the_same_request_after_complete_answers_is_stopped() {
 #[test]
 fn a_grant_is_enough_for_the_next_request() {
     let overshot = ledger(&[spent(1, 1_700)]);
-    let account = Account {
-        kind: AccountKind::Session,
-        limits: LIMITS,
-        ledger: &overshot,
-    };
+    let account = account(AccountKind::Session, LIMITS, &overshot);
     assert_eq!(account.grant(None).microdollars, 100 + 1_600);
     assert_eq!(account.grant(Some(10)).microdollars, 10 + 1_600);
     let grant = entry(2, 2, EntryKind::Granted(account.grant(Some(10))));
@@ -250,12 +251,8 @@ fn an_end_says_what_was_spent_and_how_to_go_on() {
         microdollars: 5_000_000,
         ..Amounts::default()
     };
-    let accounts = [Account {
-        kind: AccountKind::Session,
-        limits,
-        ledger: &used,
-    }];
-    let reason = BrakeReason::Budget(accounts[0].clone(), BudgetUnit::Dollars);
+    let accounts = [account(AccountKind::Session, limits, &used)];
+    let reason = BrakeReason::Budget(&accounts[0], BudgetUnit::Dollars);
     let end = EndText {
         prefix: "::",
         is_subagent: false,
@@ -300,12 +297,8 @@ fn a_window_of_a_subscription_is_limited_until_its_reset() {
     let stated = |n, at_ms, windows: &[PlanWindow]| entry(n, at_ms, EntryKind::Windows(windows.to_vec()));
     let limits = BudgetUnit::Share.only(8_000);
     let hour = 3_600_000;
-    let account = |ledger: &Ledger| {
-        let account = Account {
-            kind: AccountKind::Plan,
-            limits,
-            ledger,
-        };
+    let state = |ledger: &Ledger| {
+        let account = account(AccountKind::Plan, limits, ledger);
         (account.used_up(), account.opens_ms(), account.grant(None).share)
     };
     let mut entries = vec![stated(
@@ -314,22 +307,18 @@ fn a_window_of_a_subscription_is_limited_until_its_reset() {
         &[window("5h", 8_100, hour), window("7d", 4_000, 9 * hour)],
     )];
     let up = Some(BudgetUnit::Share);
-    assert_eq!(account(&ledger(&entries)), (up, Some(hour), 8_000));
+    assert_eq!(state(&ledger(&entries)), (up, Some(hour), 8_000));
     entries.push(entry(2, 2, EntryKind::Granted(BudgetUnit::Share.only(8_000))));
     entries.push(stated(
         3,
         3,
         &[window("5h", 9_900, hour + 5_000), window("7d", 4_100, 9 * hour)],
     ));
-    assert_eq!(
-        account(&ledger(&entries)).0,
-        None,
-        "the grant holds in this window"
-    );
+    assert_eq!(state(&ledger(&entries)).0, None, "the grant holds in this window");
     let mut longer = entries.clone();
     longer.push(stated(4, 4, &[window("7d", 8_000, 9 * hour)]));
     assert_eq!(
-        account(&ledger(&longer)),
+        state(&ledger(&longer)),
         (up, Some(9 * hour), 8_000),
         "but not in the other one"
     );
@@ -341,12 +330,12 @@ fn a_window_of_a_subscription_is_limited_until_its_reset() {
     ));
     let mut go = longer.clone();
     go.push(entry(6, 6, EntryKind::Granted(limits)));
-    assert_eq!(account(&ledger(&go)).0, None);
+    assert_eq!(state(&ledger(&go)).0, None);
     longer.push(entry(7, 10 * hour, EntryKind::Began { continues: true }));
-    assert_eq!(account(&ledger(&longer)), (None, None, 0), "both have reset");
+    assert_eq!(state(&ledger(&longer)), (None, None, 0), "both have reset");
     entries.push(stated(6, hour + 6_000, &[window("5h", 8_500, 6 * hour)]));
     assert_eq!(
-        account(&ledger(&entries)),
+        state(&ledger(&entries)),
         (up, Some(6 * hour), 8_000),
         "nor in the next one"
     );

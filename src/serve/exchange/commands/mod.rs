@@ -54,9 +54,7 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> CommandEnd {
     };
     CommandEnd::Answered(match step(&exchange, command, prefix).await {
         Ok(CommandStep::HandOver(trigger)) => {
-            if brake::is_on(&exchange) {
-                brake::charge_command(&exchange);
-            }
+            brake::charge_command(&exchange);
             hand_over::answer(exchange, trigger).await
         }
         Ok(CommandStep::GoOn(reply)) => match hand_over::without_command(&exchange).filter(is_unanswered) {
