@@ -145,7 +145,7 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
             None
         }
         BrakeDecision::TellModel(reason) => {
-            let text = brake::model_notice(&reason, exchange.tooled, seen(exchange).as_ref());
+            let text = brake::model_notice(&reason, exchange.tooled(), seen(exchange).as_ref());
             let kind = matches!(reason, BrakeReason::Budget(..)).then_some(EntryKind::Told);
             tell_model(exchange, &accounts, &text, kind).await;
             None
@@ -219,7 +219,7 @@ async fn tell_model(exchange: &mut Exchange, accounts: &[Account], text: &str, k
 
 /// Returns the facts about the work that the transcript proves.
 fn seen(exchange: &Exchange) -> Option<SeenFacts> {
-    let rope = exchange.plan().first(exchange.tooled).rope;
+    let rope = exchange.plan().first(exchange.tooled()).rope;
     let weight = exchange.offered.weight.saturating_mul(COMPARING);
     heavy::work(weight, || exchange.of_view(rope, SeenFacts::of_work))
 }

@@ -122,7 +122,7 @@ impl Exchange {
         let plan = self.plan();
         let request = match handoff {
             Some(handoff) => plan.fresh(handoff),
-            None => plan.first(self.offered.offer.tooled),
+            None => plan.first(self.tooled()),
         };
         splice::len(&request.rope)
     }

@@ -219,7 +219,7 @@ impl Exchange {
             // Work of an earlier leg belongs to the handoff that fired there.
             let may_see = has_work && policy.scope == CarryScope::All;
             let seen = may_see
-                .then(|| self.of_view(self.plan().first(self.tooled).rope, SeenFacts::of_work))
+                .then(|| self.of_view(self.plan().first(self.tooled()).rope, SeenFacts::of_work))
                 .flatten();
             carry::carry(&new.prompt, &words, seen.as_ref(), policy)
         })
@@ -274,7 +274,7 @@ impl Exchange {
         if !self.app.documents.is_on() {
             return;
         }
-        let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.tooled);
+        let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.tooled());
         let has_work = prepared.has_work;
         let transcript: TranscriptReader =
             Box::new(move || has_work.then(|| splice::flat(offered.plan(&app).first(tooled).rope)));

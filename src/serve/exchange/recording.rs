@@ -70,7 +70,7 @@ pub(super) fn count_shown(exchange: &Exchange, report: &LegReport, writes: impl 
     count(exchange, report);
     // Only complete output without calls is searched for a call written as text.
     let has_call = report.stop != StopReason::Done || !report.hidden.is_empty() || !report.calls.is_empty();
-    if has_call || !exchange.tooled || !writes() {
+    if has_call || !exchange.tooled() || !writes() {
         return;
     }
     exchange.ctx.recorder.note(|e| e.text_tool_calls += 1);

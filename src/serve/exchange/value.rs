@@ -21,8 +21,6 @@ pub(super) struct Exchange {
     pub(super) app: Arc<App>,
     pub(super) ctx: RequestContext,
     pub(super) offered: Arc<PlannedExchange>,
-    /// Whether upstream's request offered the tool.
-    pub(super) tooled: bool,
     /// Whether the current leg follows a handoff in this response.
     pub(super) fresh: bool,
     /// The agent's headers, while the request is spilled.
@@ -41,7 +39,6 @@ impl Exchange {
         Self {
             app,
             ctx,
-            tooled: offered.offer.tooled,
             fresh: false,
             offered: Arc::new(offered),
             spilled_headers: None,
@@ -50,6 +47,11 @@ impl Exchange {
             shown: None,
             branch: None,
         }
+    }
+
+    /// Whether the request upstream offers the tool.
+    pub(super) fn tooled(&self) -> bool {
+        self.offered.offer.tooled
     }
 
     /// Form of the response that the request expects.

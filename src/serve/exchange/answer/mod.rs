@@ -153,7 +153,7 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
     VerdictInput::new(
         &exchange.plan(),
         first,
-        exchange.tooled,
+        exchange.tooled(),
         exchange.app.config.handoff.max_chain.max(1),
     )
 }
@@ -169,7 +169,7 @@ impl Exchange {
 
     /// baton's tools that the current leg was offered.
     pub(super) fn hidden(&self) -> ToolNames {
-        self.plan().offered(self.tooled, self.fresh)
+        self.plan().offered(self.tooled(), self.fresh)
     }
 
     /// Creates the reader and writer of a streamed response. Calls of these tools are hidden.
@@ -181,7 +181,7 @@ impl Exchange {
 
     /// Creates the merge of a streamed response.
     pub(super) fn merge(&self) -> StreamMerge {
-        self.merge_hiding(self.hidden(), self.tooled)
+        self.merge_hiding(self.hidden(), self.tooled())
     }
 
     /// Creates a merge that hides calls of these tools. If `keep`, each leg's output is kept for a follow-up.

@@ -58,7 +58,7 @@ pub(in crate::exchange) async fn hand_over(exchange: &Exchange, job: DraftJob) -
 /// The handoff is `None` if the document awaits the user's approval. Nothing is cut then.
 async fn stored(exchange: &Exchange, job: &DraftJob) -> Result<(AcceptedDraft, Option<Handoff>), DraftEnd> {
     let request = &job.wanted.ask;
-    let first = exchange.plan().first(exchange.offered.offer.tooled);
+    let first = exchange.plan().first(exchange.tooled());
     let mut document = made(exchange, &first, job).await?;
     let prepared = prepared(exchange, request, &document, &first)?;
     if job.accepted.is_none() && request.is_reviewed(exchange.app.config.handoff.review) {
@@ -178,7 +178,7 @@ async fn repository_state(exchange: &Exchange, index: &DraftIndex) -> String {
 /// `None` if the history is too short.
 pub(in crate::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     let app = &exchange.app;
-    let first = exchange.plan().first(exchange.offered.offer.tooled);
+    let first = exchange.plan().first(exchange.tooled());
     let index = index_of_enough(exchange, &first)?;
     let request = DraftRequest::automatic();
     let document = AcceptedDraft {

@@ -160,7 +160,7 @@ async fn settle(exchange: &mut Exchange, retry: &Retry, accepted: bool) {
         e.tooled = tooled;
         e.untooled = (!tooled).then_some(ToolOmission::PrefixRefused);
     });
-    exchange.tooled = tooled;
+    exchange.offered_mut().offer.tooled = tooled;
 }
 
 /// Records that upstream accepted the request without its thinking.
