@@ -453,6 +453,7 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
     let get = async |path: &str, token: &str| {
         let request = http::Request::get(format!("{}{path}", program.admin));
         let request = request.header("authorization", format!("Bearer {token}"));
+        let request = request.header("x-forwarded-for", "198.51.100.7");
         let request = request.body(http_body_util::Full::default()).unwrap();
         read(client_of_tests().request(request).await.unwrap()).await
     };
@@ -483,7 +484,7 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
         "{log}"
     );
     assert!(
-        accesses[1].contains("401") && accesses[1].contains("127.0.0.1"),
+        accesses[1].contains("401") && accesses[1].contains("198.51.100.7"),
         "{log}"
     );
     assert!(!log.contains("0123456789"), "no key and no token: {log}");

@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use super::AdminState;
 use super::routes::answer;
 use crate::proxy::certificate::Certificate;
-use crate::state::access::peers::WrongKeys;
+use crate::state::access::peers::{self, WrongKeys};
 
 /// Timeout for a request's headers, which also closes silent connections.
 const HEADER_TIME: Duration = Duration::from_secs(10);
@@ -118,8 +118,9 @@ pub async fn serve(
         let wrong_tokens = Arc::clone(&wrong_tokens);
         let service = service_fn(move |request: Request<Incoming>| {
             let (state, closing) = (Arc::clone(&state), closing.clone());
-            // On a listener for both families an IPv4 address arrives as an IPv6 one.
-            let (wrong_tokens, sender) = (Arc::clone(&wrong_tokens), peer.ip().to_canonical());
+            let trusted = &state.config.server.trusted;
+            let sender = peers::sender(peer.ip(), request.headers(), trusted);
+            let wrong_tokens = Arc::clone(&wrong_tokens);
             let access = Access::new(&request, sender);
             async move {
                 let answer = answer(&state, bound, closing, request).await;
