@@ -102,7 +102,7 @@ fn add(args: &AddArgs, out: &mut Out) -> CliResult {
     // The name becomes that of a file, so it must neither leave the directory nor hide in it.
     if !client_files::is_name(&args.name) {
         let message = format!("{:?} cannot be the name of a client", visible(&args.name));
-        return Err(Exit::USAGE.with_help(message, "use letters, digits, `-`, `_` and `.`"));
+        return Err(Exit::USAGE.with_help(message, "use letters, digits, `-`, `_` and `.`, and not `local`"));
     }
     let config = load_state(&args.state, &[])?;
     if config.clients.iter().any(|client| client.name == args.name) {

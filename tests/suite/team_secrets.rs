@@ -120,7 +120,7 @@ async fn a_client_is_added_and_removed_while_the_proxy_runs() {
         "{}",
         said(&again)
     );
-    for bad in ["../eve", ".eve", "a/b", ""] {
+    for bad in ["../eve", ".eve", "a/b", "", "local"] {
         assert_eq!(
             baton(dir.path(), &["client", "add", bad]).status.code(),
             Some(64),

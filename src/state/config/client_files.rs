@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use baton_core::record::LOCAL;
+
 use super::Secret;
 use crate::disk::{self, FileAccess};
 
@@ -14,7 +16,7 @@ use crate::disk::{self, FileAccess};
 pub fn is_name(name: &str) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     // A leading dot would hide the file.
-    !name.is_empty() && !name.starts_with('.') && name.chars().all(legal)
+    !name.is_empty() && name != LOCAL && !name.starts_with('.') && name.chars().all(legal)
 }
 
 /// Returns the path of a client's file.

@@ -52,7 +52,7 @@ impl Config {
                 let name = path.display().to_string();
                 match std::fs::read_to_string(path) {
                     Ok(text) => Some((name, text)),
-                    Err(error) => return Err(vec![unreadable(name, &error)]),
+                    Err(error) => return Err(vec![unreadable(name, &error, OTHER_FILE)]),
                 }
             }
         };
@@ -142,14 +142,12 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
     all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 
-fn unreadable(name: String, error: &std::io::Error) -> Problem {
-    Problem {
-        kind: ProblemKind::Unreadable,
-        origin: KeyOrigin::File(name),
-        key: String::new(),
-        message: format!("cannot be read: {error}"),
-        help: Some("give another file with --config, or none for the defaults".to_owned()),
-    }
+/// Advice for a config file that cannot be read.
+const OTHER_FILE: &str = "give another file with --config, or none for the defaults";
+
+fn unreadable(name: String, error: &std::io::Error, help: &str) -> Problem {
+    let message = format!("cannot be read: {error}");
+    Problem::in_file(ProblemKind::Unreadable, name, message, help)
 }
 
 /// Returns the flags as a layer, keyed by the setting that each overrides.

@@ -88,6 +88,19 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
+impl Problem {
+    /// Creates a problem of a whole file.
+    pub(super) fn in_file(kind: ProblemKind, name: String, message: String, help: &str) -> Self {
+        Self {
+            kind,
+            origin: KeyOrigin::File(name),
+            key: String::new(),
+            message,
+            help: Some(help.to_owned()),
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.origin)?;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use baton_core::record::LOCAL;
+
 use super::problem::{KeyOrigin, Problem, ProblemKind};
 use super::{Config, StoreKind, UpstreamConfig};
 
@@ -223,9 +225,19 @@ impl RuleChecker<'_> {
                     self.report(ProblemKind::Missing, &path, message, format!("set its `{name}`"));
                 }
             }
-            if client.name.contains(char::is_control) {
-                let message = "the client's name contains a control character";
-                self.report(ProblemKind::Value, &format!("{path}.name"), message, "remove it");
+            // That client would share the handoffs from before there were clients, and no log line would name it.
+            let is_reserved = client.name == LOCAL;
+            if is_reserved || client.name.contains(char::is_control) {
+                let message = match is_reserved {
+                    true => "this name stands for requests without a client",
+                    false => "the client's name contains a control character",
+                };
+                self.report(
+                    ProblemKind::Value,
+                    &format!("{path}.name"),
+                    message,
+                    "choose another name",
+                );
             }
             // Compared only with earlier entries, so that each duplicate is reported once.
             let earlier = &clients[..index];

@@ -84,13 +84,20 @@ impl Loader<'_> {
         for (client_name, file) in found {
             let name = file.display().to_string();
             if !client_files::is_name(&client_name) {
-                config.refused_clients.push(misnamed(name));
+                let message = "its name cannot be that of a client".to_owned();
+                let help = "use letters, digits, `-`, `_` and `.`, and not `local`";
+                // The name may contain anything.
+                let name = name.escape_debug().to_string();
+                let problem = Problem::in_file(ProblemKind::Value, name, message, help);
+                config.refused_clients.push(problem);
                 continue;
             }
             let text = match disk::read_small(&file) {
                 Ok(text) => text,
                 Err(error) => {
-                    config.refused_clients.push(unreadable(name, &error));
+                    config
+                        .refused_clients
+                        .push(unreadable(name, &error, "replace or remove it"));
                     continue;
                 }
             };
@@ -117,11 +124,10 @@ impl Loader<'_> {
     pub(super) fn refuse_clients(&mut self, config: &mut Config) {
         let files = &self.client_files;
         let is_of = |problem: &Problem, name: &String| problem.origin.file() == Some(name);
-        let (refused, rest) = std::mem::take(&mut self.problems)
+        let (refused, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.problems)
             .into_iter()
             .partition(|problem| files.iter().any(|name| is_of(problem, name)));
         self.problems = rest;
-        let refused: Vec<Problem> = refused;
         let first = config.clients.len() - files.len();
         let mut index = 0;
         config.clients.retain(|_| {
@@ -130,16 +136,5 @@ impl Loader<'_> {
             file.is_none_or(|name| !refused.iter().any(|problem| is_of(problem, name)))
         });
         config.refused_clients.extend(refused);
-    }
-}
-
-fn misnamed(file: String) -> Problem {
-    Problem {
-        kind: ProblemKind::Value,
-        // Escaped, since the name may contain anything.
-        origin: KeyOrigin::File(file.escape_debug().to_string()),
-        key: String::new(),
-        message: "its name cannot be that of a client".to_owned(),
-        help: Some("use letters, digits, `-`, `_` and `.`".to_owned()),
     }
 }

@@ -91,6 +91,14 @@ fn clients_come_from_a_directory_and_have_keys_or_digests() {
             "not a SHA-256 digest",
         ),
         ("[[clients]]\nname = 'eve'", "no `key`"),
+        (
+            "[[clients]]\nname = 'local'\nkey = 'key-of-local-0123'",
+            "requests without a client",
+        ),
+        (
+            "[[clients]]\nname = \"a\\nb\"\nkey = 'key-of-a-0123456'",
+            "a control character",
+        ),
     ];
     // The file that comes after an equal key is refused, and the config is valid.
     let refused = |more: &str| {
