@@ -239,7 +239,9 @@ mod tests {
         let resets = ((NOW + HOUR) / 1_000).to_string();
         let codex = format!(r#"{{"error": {{"type": "usage_limit_reached", "resets_at": {resets}}}}}"#);
         let gemini = r#"[{"error": {"code": 429, "details": [{"@type": "x"}, {"retryDelay": "34.5s"}]}}]"#;
-        let rows: [(&[(&str, &str)], &str, Option<u64>); 12] = [
+        /// Headers, body, and the milliseconds until it opens.
+        type Row<'a> = (&'a [(&'a str, &'a str)], &'a str, Option<u64>);
+        let rows: [Row<'_>; 12] = [
             (&[("retry-after", "30")], "", Some(30_000)),
             (&[("retry-after-ms", "250"), ("retry-after", "2")], "", Some(250)),
             // Anthropic: the window that is used up, and not the other one.

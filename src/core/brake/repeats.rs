@@ -155,9 +155,11 @@ fn users_words(transcript: &Transcript<'_>, at: usize, tags: &[String]) -> Strin
         tags,
         ..SpeakerSettings::default()
     };
-    let said = is_users
-        .then(|| transcript.said_in(at, &settings))
-        .unwrap_or_default();
+    let said = if is_users {
+        transcript.said_in(at, &settings)
+    } else {
+        Vec::new()
+    };
     said.iter().map(|said| said.users_words()).collect()
 }
 
