@@ -99,7 +99,7 @@ async fn work_is_not_stopped() {
         0 => edit(n),
         _ => bash("cargo test importer", "test skips_boms ... FAILED"),
     };
-    let reviewed = |n: usize| if n % 2 == 0 { edit(n) } else { task(n) };
+    let reviewed = |n: usize| if n.is_multiple_of(2) { edit(n) } else { task(n) };
     let waiting = |_| bash("sleep 30; gh run view 1", "in_progress");
     let reading = |n: usize| bash("tail -1 log", &format!("line {n} of the log"));
     assert_eq!(played(mending).await, None);
