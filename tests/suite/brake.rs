@@ -528,7 +528,7 @@ fn assert_no_loop(id: WireId, body: &Value, list: &str, name: &str) -> usize {
         let Ok(view) = wire(id).read(&part.to_string().into(), Operation::Generate) else {
             continue;
         };
-        let found = repeated_call(&view, &[]);
+        let found = repeated_call(&view, &[], 0);
         assert_eq!(found, None, "{name}, after {end} of {}", all.len());
     }
     all.len()
@@ -589,7 +589,7 @@ fn examine(text: &str, path: &Path, found: &mut Vec<String>) -> usize {
             examined += 1;
             let body = json!({"model": "m", "max_tokens": 9, "messages": messages, "tools": []});
             let view = wire(WireId::Anthropic).read(&body.to_string().into(), Operation::Generate);
-            if let Some(call) = view.ok().and_then(|view| repeated_call(&view, &[])) {
+            if let Some(call) = view.ok().and_then(|view| repeated_call(&view, &[], 0)) {
                 found.push(format!("{}: {call:?}", path.display()));
             }
         }

@@ -89,12 +89,13 @@ enum CallEffect {
 
 /// Finds the most repeated call of the model's last turn, if it was repeated often enough to tell the model.
 ///
-/// Turns before the user's last words do not count.
-pub fn repeated_call(view: &View, tags: &[String]) -> Option<RepeatedCall> {
+/// Turns before the user's last words do not count, and neither do those before `kept_from`, which a handoff cut: the
+/// model does not know their calls, so it may repeat them.
+pub fn repeated_call(view: &View, tags: &[String], kept_from: usize) -> Option<RepeatedCall> {
     let transcript = Transcript::from_view(view);
     let last_model = view.turns.iter().rposition(|turn| turn.role.may_be_models())?;
     // The user may have asked for the same call again.
-    let from = last_of_user(&transcript, tags).unwrap_or_default();
+    let from = last_of_user(&transcript, tags).unwrap_or_default().max(kept_from);
     let agent = transcript.agent();
     let mut seen: HashMap<u64, SeenCall> = HashMap::new();
     let mut newest: Option<RepeatedCall> = None;

@@ -125,8 +125,10 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
         }
     };
     let weight = exchange.offered.weight.saturating_mul(COMPARING);
+    // The turn with a sentinel also has the calls after it.
+    let kept_from = exchange.offered.pin.kept_from().saturating_sub(1);
     let repeat = (policy.stops_loops() && continues)
-        .then(|| heavy::work(weight, || brake::repeated_call(view, tags)))
+        .then(|| heavy::work(weight, || brake::repeated_call(view, tags, kept_from)))
         .flatten();
     ctx.recorder
         .note(|e| e.budgets = BudgetUse::of_accounts(&accounts));

@@ -173,3 +173,23 @@ async fn budgets_of_time_follow_the_clock() {
     assert!(ended.text.contains("(11 min of 10 min)"), "{}", ended.text);
     stage.assert_clean();
 }
+
+/// After a handoff the model does not know what it has read, so the same call again is not a repetition.
+#[tokio::test]
+async fn a_handoff_begins_the_count_anew() {
+    let stage = fixture(ANTHROPIC, |config| config.brake.no_progress = Some(true)).await;
+    let read =
+        |n: usize| Reply::new().call_as(format!("toolu_h{n}r"), "read_file", json!({"path": "plan.md"}));
+    let mut history = stage.history();
+    for n in 0..6 {
+        if n == 2 {
+            stage.push(handoff());
+        }
+        stage.push(read(n));
+        let answer = stage.ask(&history, true).await;
+        assert_eq!(notices(&stage), usize::from(n == 5), "{n}");
+        history = stage.ran(&history, &answer);
+    }
+    stopped(&stage, &history).await;
+    stage.assert_clean();
+}

@@ -62,7 +62,7 @@ fn transcript(steps: &[Step]) -> Value {
 }
 
 fn repeated(steps: &[Step]) -> Option<(RepeatKind, u32)> {
-    let found = repeated_call(&view(&transcript(steps)), &[])?;
+    let found = repeated_call(&view(&transcript(steps)), &[], 0)?;
     Some((found.kind, found.mark.count))
 }
 
@@ -92,6 +92,14 @@ fn the_third_same_call_with_the_same_result_is_a_repetition() {
     assert_eq!(repeated(&[fewer(3), fewer(2), fewer(1)]), None, "progress");
     let oscillating = times(&[read.clone(), bash("ls", "a")], 3);
     assert_eq!(repeated(&oscillating), Some((RepeatKind::Same, 3)));
+}
+
+#[test]
+fn calls_before_a_cut_do_not_count() {
+    let read = call("Read", json!({"file_path": "/w/a.rs"}), "fn main() {}");
+    let all = view(&transcript(&times(&[read], 5)));
+    let count = |from| repeated_call(&all, &[], from).map(|found| found.mark.count);
+    assert_eq!([0, 3, 5, 7].map(count), [Some(5), Some(4), Some(3), None]);
 }
 
 #[test]
@@ -187,7 +195,7 @@ fn waiting_and_acting_are_no_repetitions() {
     let body = json!({"model": "m", "max_tokens": 9, "messages": [
         {"role": "user", "content": "Go."}, {"role": "assistant", "content": parallel}, {"role": "user", "content": results}]});
     assert_eq!(
-        repeated_call(&view(&body), &[]),
+        repeated_call(&view(&body), &[], 0),
         None,
         "calls of one turn are made at once"
     );
