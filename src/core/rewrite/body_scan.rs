@@ -15,8 +15,9 @@ pub struct BodyScan {
     pub(super) may_interject: bool,
 }
 
-/// Offset in [`marker::WORD`] of the pair of bytes that is searched for.
-const PAIR_IN_WORD: usize = 2;
+/// Offset in [`marker::WORD`] of the pair of bytes that is searched for: `d` and `f`, which are seldom this far
+/// apart.
+const PAIR_IN_WORD: usize = 3;
 
 impl BodyScan {
     /// Scans a body.

@@ -77,7 +77,7 @@ fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Distance between the bytes of a pair.
-pub(crate) const PAIR_DISTANCE: usize = 4;
+pub(crate) const PAIR_DISTANCE: usize = 3;
 
 /// Calls `found` with the offset of every pair of bytes that is one of `pairs`, in order. Returns the number
 /// of opening braces.
