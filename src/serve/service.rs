@@ -50,8 +50,8 @@ impl Drop for EndedExchange {
             false => self.event.log_line(),
         }
         self.metrics.record(&self.event);
-        self.journal.end(&self.event);
         self.traces.record(&self.event);
+        self.journal.end(std::mem::take(&mut self.event));
     }
 }
 

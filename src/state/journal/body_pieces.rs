@@ -21,9 +21,10 @@ pub(super) struct BodyPieces {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MessagePiece {
-    /// Bytes between this message and the previous one.
-    pub(super) gap: Bytes,
+    /// Message with the bytes between it and the previous one.
     pub(super) text: Bytes,
+    /// Number of those bytes.
+    pub(super) gap: usize,
     pub(super) role: Role,
     /// Index of the same message in the agent's request, if it directly follows the same message there.
     pub(super) at: Option<usize>,
@@ -128,8 +129,8 @@ fn offset_in(text: &Bytes, piece: &Bytes) -> Option<usize> {
 
 fn message(text: &Bytes, (gap, turn): (Span, Turn)) -> MessagePiece {
     MessagePiece {
-        gap: slice(text, gap),
-        text: slice(text, turn.span),
+        text: text.slice(gap.start..turn.span.end),
+        gap: gap.len(),
         role: turn.role,
         at: None,
     }

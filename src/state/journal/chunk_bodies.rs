@@ -7,16 +7,15 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::body_pieces::{BodyPieces, MessagePiece};
-use super::chunk_store::CountedRow;
-use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
+use super::chunk_store::{ChunkStore, CountedRow, FirstSeen, StoredPiece, TextKind};
 use super::chunks;
-use super::note::StoredMessage;
 use super::summary::summary;
 use crate::keyed_hash;
 use baton_core::text::Span;
 
-/// Stands for the chunk in the key of a whole region, whose value is its last node. No chunk has this id.
-const WHOLE_REGION: i64 = 0;
+/// Stands for the node before a whole region, whose last piece is cached by the region's text. No node has
+/// this id.
+const REGION: i64 = -1;
 
 /// The last nodes of a body's three chains. 0 means an empty chain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,9 +34,9 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         pieces: &BodyPieces,
-        known: &[StoredMessage],
+        known: &[StoredPiece],
         seen: FirstSeen,
-    ) -> rusqlite::Result<(BodyNodes, Vec<StoredMessage>)> {
+    ) -> rusqlite::Result<(BodyNodes, Vec<StoredPiece>)> {
         let head = self.region(conn, chunks::head, &pieces.head, seen)?;
         let stored = self.messages(conn, &pieces.messages, known, seen)?;
         let body = BodyNodes {
@@ -60,24 +59,20 @@ impl ChunkStore {
         text: &Bytes,
         seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
-        let whole = (0, WHOLE_REGION, keyed_hash::hash(text));
-        if let Some(known) = self.nodes.get(&whole) {
-            return Ok(*known);
+        let hash = keyed_hash::hash(text);
+        if let Some(known) = self.pieces.get(&(REGION, hash)) {
+            return Ok(known.node);
         }
-        let mut last = 0;
+        let (mut chunk, mut node) = (0, 0);
         for span in cut(text) {
-            let chunk = self.chunk(
-                conn,
-                &text.slice(span.start..span.end),
-                TextKind::Json,
-                seen,
-                |_| None,
-            )?;
+            let text = text.slice(span.start..span.end);
+            chunk = self.chunk(conn, &text, TextKind::Json, seen, |_| None)?;
             // The chunks of a region are adjacent, so there is no gap.
-            last = self.node(conn, last, chunk, "")?;
+            node = self.node(conn, node, chunk, "")?;
         }
-        self.nodes.insert(whole, last);
-        Ok(last)
+        self.pieces
+            .insert((REGION, hash), StoredPiece { hash, chunk, node });
+        Ok(node)
     }
 
     /// Stores messages. Returns the rows of each.
@@ -85,26 +80,32 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         messages: &[MessagePiece],
-        known: &[StoredMessage],
+        known: &[StoredPiece],
         seen: FirstSeen,
-    ) -> rusqlite::Result<Vec<StoredMessage>> {
-        let mut stored: Vec<StoredMessage> = Vec::with_capacity(messages.len());
-        for MessagePiece { gap, text, role, at } in messages {
+    ) -> rusqlite::Result<Vec<StoredPiece>> {
+        let mut stored: Vec<StoredPiece> = Vec::with_capacity(messages.len());
+        for message in messages {
             let last = stored.last().map_or(0, |last| last.node);
             // A known message follows another one, so it has a predecessor.
-            let same = at.and_then(|at| Some((known.get(at - 1)?, known.get(at)?)));
-            stored.push(match same {
-                Some((before, same)) if before.node == last => *same,
-                same => {
-                    let short = |clean: &Bytes| Some(summary(clean, *role));
-                    let chunk = match same {
-                        Some((_, same)) => same.chunk,
-                        None => self.chunk(conn, text, TextKind::Json, seen, short)?,
-                    };
-                    let node = self.node(conn, last, chunk, &String::from_utf8_lossy(gap))?;
-                    StoredMessage { chunk, node }
+            let same = message
+                .at
+                .and_then(|at| Some((known.get(at - 1)?, known.get(at)?)));
+            if let Some((_, same)) = same.filter(|(before, _)| before.node == last) {
+                stored.push(*same);
+                continue;
+            }
+            let same = same.map(|(_, same)| same);
+            let hash = same.map_or_else(|| keyed_hash::hash(&message.text), |same| same.hash);
+            let chunk = |store: &mut Self| match same {
+                Some(same) => Ok(same.chunk),
+                None => {
+                    let text = message.text.slice(message.gap..);
+                    let short = |clean: &Bytes| Some(summary(clean, message.role));
+                    store.chunk(conn, &text, TextKind::Json, seen, short)
                 }
-            });
+            };
+            let gap = &message.text[..message.gap];
+            stored.push(self.append(conn, last, (hash, gap), chunk)?);
         }
         Ok(stored)
     }

@@ -30,6 +30,16 @@ pub(super) struct FirstSeen {
     pub(super) side: &'static str,
 }
 
+/// A piece of a stored chain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StoredPiece {
+    /// Hash of the gap before the chunk and of the chunk's text, before redaction.
+    pub(super) hash: KeyedHash,
+    pub(super) chunk: i64,
+    /// Node of the chain up to here.
+    pub(super) node: i64,
+}
+
 /// Framing of a chunk, which decides how it is redacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextKind {
@@ -69,8 +79,8 @@ pub(super) struct ChunkStore {
     pub(super) redactor: Redactor,
     /// Chunk ids by the hash of the text before redaction.
     chunks: Cache<KeyedHash, i64>,
-    /// Node ids by parent, chunk, and hash of the gap. Also those of whole regions, by their text.
-    pub(super) nodes: Cache<(i64, i64, KeyedHash), i64>,
+    /// Messages by the node before them and their hash, and whole regions by their hash.
+    pub(super) pieces: Cache<(i64, KeyedHash), StoredPiece>,
     pub(super) references: References,
     packer: Packer,
     /// Bytes written since [`Self::take_fresh`].
@@ -84,7 +94,7 @@ impl ChunkStore {
         Self {
             redactor,
             chunks: Cache::new(entries),
-            nodes: Cache::new(entries),
+            pieces: Cache::new(entries),
             references: References::default(),
             packer: Packer::new(),
             fresh: 0,
@@ -104,7 +114,7 @@ impl ChunkStore {
     /// Clears the caches after a rollback, because cached rows may not exist.
     pub(super) fn forget(&mut self) {
         self.chunks.clear();
-        self.nodes.clear();
+        self.pieces.clear();
         self.references.clear();
     }
 
@@ -116,7 +126,7 @@ impl ChunkStore {
         }
         if !nodes.is_empty() {
             let nodes: HashSet<_> = nodes.iter().collect();
-            self.nodes.retain(|_, id| !nodes.contains(id));
+            self.pieces.retain(|_, piece| !nodes.contains(&piece.node));
         }
     }
 
@@ -212,6 +222,26 @@ impl ChunkStore {
         Ok(id)
     }
 
+    /// Appends a piece to the chain that ends with the node `parent`. `hash` is that of the gap before the
+    /// chunk and of the chunk's text. `chunk` stores the chunk.
+    pub(super) fn append(
+        &mut self,
+        conn: &Connection,
+        parent: i64,
+        (hash, gap): (KeyedHash, &[u8]),
+        chunk: impl FnOnce(&mut Self) -> rusqlite::Result<i64>,
+    ) -> rusqlite::Result<StoredPiece> {
+        let key = (parent, hash);
+        if let Some(known) = self.pieces.get(&key) {
+            return Ok(*known);
+        }
+        let chunk = chunk(self)?;
+        let node = self.node(conn, parent, chunk, &String::from_utf8_lossy(gap))?;
+        let piece = StoredPiece { hash, chunk, node };
+        self.pieces.insert(key, piece);
+        Ok(piece)
+    }
+
     pub(super) fn node(
         &mut self,
         conn: &Connection,
@@ -219,26 +249,20 @@ impl ChunkStore {
         chunk: i64,
         gap: &str,
     ) -> rusqlite::Result<i64> {
-        let key = (parent, chunk, keyed_hash::hash(gap.as_bytes()));
-        if let Some(id) = self.nodes.get(&key) {
-            return Ok(*id);
-        }
         // The node may exist even if it is not cached.
         let made = conn
             .prepare_cached("INSERT OR IGNORE INTO nodes (parent, piece, gap, refs) VALUES (?1, ?2, ?3, 1)")?
             .execute(params![parent, chunk, gap])?;
-        let id = if made == 1 {
-            let id = conn.last_insert_rowid();
-            self.references.made(CountedRow::Node(id));
-            // A node keeps its chunk and its parent alive.
-            self.references.add(CountedRow::Chunk(chunk));
-            self.references.add(CountedRow::Node(parent));
-            id
-        } else {
-            conn.prepare_cached("SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3")?
-                .query_row(params![parent, chunk, gap], |row| row.get(0))?
-        };
-        self.nodes.insert(key, id);
+        if made == 0 {
+            return conn
+                .prepare_cached("SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3")?
+                .query_row(params![parent, chunk, gap], |row| row.get(0));
+        }
+        let id = conn.last_insert_rowid();
+        self.references.made(CountedRow::Node(id));
+        // A node keeps its chunk and its parent alive.
+        self.references.add(CountedRow::Chunk(chunk));
+        self.references.add(CountedRow::Node(parent));
         Ok(id)
     }
 }
@@ -363,7 +387,9 @@ mod tests {
         }
 
         fn node(&mut self, parent: i64, chunk: i64) -> i64 {
-            self.store.node(&self.conn, parent, chunk, "").unwrap()
+            let hash = keyed_hash::hash(&chunk.to_le_bytes());
+            let piece = self.store.append(&self.conn, parent, (hash, b""), |_| Ok(chunk));
+            piece.unwrap().node
         }
 
         fn exists(&self, table: &str, id: i64) -> bool {

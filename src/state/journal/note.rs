@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 
 use bytes::Bytes;
 
+use super::chunk_store::StoredPiece;
 use super::headers::PackedHeaders;
 use crate::telemetry::ExchangeEvent;
 use baton_core::record::WireId;
@@ -102,15 +103,7 @@ pub struct ReceivedRequest {
 pub struct RecordedBody {
     pub(super) body: LocatedBody,
     /// Rows of the messages, in order. Set together with the exchange's row, which keeps them.
-    pub(super) stored: OnceLock<Vec<StoredMessage>>,
-}
-
-/// Rows of a message in a stored body.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct StoredMessage {
-    pub(super) chunk: i64,
-    /// Node of the chain that begins with the body's first message.
-    pub(super) node: i64,
+    pub(super) stored: OnceLock<Vec<StoredPiece>>,
 }
 
 impl From<LocatedBody> for RecordedBody {

@@ -71,16 +71,14 @@ impl Recorder {
     }
 
     /// Records the end of an exchange, even of one without a transcript.
-    pub fn end(&self, event: &ExchangeEvent) {
+    pub fn end(&self, event: ExchangeEvent) {
         let Some(queue) = &self.0 else { return };
         let partial = locked(&queue.partial).remove(event.id.as_str());
-        let end = JournalNote::End {
-            event: Box::new(event.clone()),
-            partial,
-        };
-        if !queue.send(end) {
+        let id = event.id.clone();
+        let event = Box::new(event);
+        if !queue.send(JournalNote::End { event, partial }) {
             // The writer ends the row later, without the event.
-            queue.load.lost_end(event.id.clone());
+            queue.load.lost_end(id);
         }
     }
 

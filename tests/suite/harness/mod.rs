@@ -156,7 +156,7 @@ impl Baton {
         let sink = Arc::clone(&events);
         let noted = journal.clone();
         let tap = Arc::new(move |event: ExchangeEvent| {
-            noted.end(&event);
+            noted.end(event.clone());
             sink.lock().unwrap().push(event);
         });
         let mut app = App::new(config, store, SealKey::new(key)).unwrap();

@@ -230,7 +230,7 @@ fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
     let outputs = open.event.tokens.iter().map(|leg| leg.map(|t| t.output));
     assert_eq!(outputs.collect::<Vec<_>>(), [Some(7), Some(8), Some(9)]);
     drop(recording);
-    recorder.end(&over(&id, "c", received.len(), &[received.len(); 3]));
+    recorder.end(over(&id, "c", received.len(), &[received.len(); 3]));
     assert!(recorder.flush(TIMEOUT));
     let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
     let usage: String = writer

@@ -58,7 +58,7 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
             ..leg_of(&rope, &[])
         });
         drop(recording);
-        recorder.end(&over(&id, "c", received.len(), &[1]));
+        recorder.end(over(&id, "c", received.len(), &[1]));
         sent.push((id, received, rope.concat()));
     }
     assert!(recorder.flush(TIMEOUT));

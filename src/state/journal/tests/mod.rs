@@ -119,7 +119,7 @@ fn note(
     recording.counted(Usage::default(), StopReason::Done);
     drop((leg, shown));
     let bytes = sent.iter().map(Bytes::len).sum();
-    recorder.end(&over(&id, "c", received.len(), &[bytes]));
+    recorder.end(over(&id, "c", received.len(), &[bytes]));
     id
 }
 
@@ -163,6 +163,6 @@ fn talk(turns: usize, words: usize) -> Vec<Value> {
 fn arrive(recorder: &Recorder, n: u32, received: &Bytes) -> String {
     let id = id(n);
     recorder.exchange(&id).begin(|| begun(&id, "c", received));
-    recorder.end(&over(&id, "c", received.len(), &[]));
+    recorder.end(over(&id, "c", received.len(), &[]));
     id
 }

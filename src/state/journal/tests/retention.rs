@@ -172,14 +172,14 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     }
     for n in 10_000.. {
         let before = recorder.dropped();
-        recorder.end(&over(&id(n), "c", 1, &[]));
+        recorder.end(over(&id(n), "c", 1, &[]));
         if recorder.dropped() > before {
             break;
         }
     }
-    recorder.end(&over(&id(500), "c", 1, &[]));
+    recorder.end(over(&id(500), "c", 1, &[]));
     for n in 0..40 {
-        recorder.end(&over(&id(n), "c", one.len(), &[]));
+        recorder.end(over(&id(n), "c", one.len(), &[]));
     }
     let conn = schema::make(dir.path()).unwrap();
     let writer = JournalWriter {
@@ -265,7 +265,7 @@ fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
         }
     }
     for n in 0..under_way {
-        recorder.end(&over(&id(n), "c", 1, &[]));
+        recorder.end(over(&id(n), "c", 1, &[]));
     }
     assert!(recorder.flush(TIMEOUT));
     for n in 10_000..10_100 {
@@ -372,7 +372,7 @@ fn an_odd_body_costs_its_own_copy_and_nothing_else() {
     let recording = recorder.exchange(&id(1));
     recording.begin(|| begun(&id(1), "c", &one));
     recording.sent(|| leg_of(&[Bytes::from_owner(Odd(one.clone()))], &[]));
-    recorder.end(&over(&id(1), "c", one.len(), &[]));
+    recorder.end(over(&id(1), "c", one.len(), &[]));
     let other = note(
         &recorder,
         2,
@@ -444,7 +444,7 @@ fn forgotten_exchanges_take_their_texts_along() {
         pinned: Some("the-handoff".to_owned()),
         ..event.facts
     };
-    recorder.end(&ExchangeEvent { facts, ..event });
+    recorder.end(ExchangeEvent { facts, ..event });
     let open = id(90);
     recorder.exchange(&open).begin(|| begun(&open, "c", &received[0]));
     assert!(recorder.flush(TIMEOUT));

@@ -45,7 +45,7 @@ fn what_was_not_sent_on_counts_nowhere() {
     recorder
         .exchange(&command)
         .begin(|| begun(&command, "c", &received));
-    recorder.end(&over(&command, "c", received.len(), &[]));
+    recorder.end(over(&command, "c", received.len(), &[]));
     assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     let (totals, all) = (query.totals().unwrap(), query.conversations(None, 1).unwrap());

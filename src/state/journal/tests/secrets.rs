@@ -28,7 +28,7 @@ fn a_legs_address_is_kept_without_what_its_path_and_query_hold() {
             url: format!("{host}{}", path.replace("SEGMENT", &segment)),
             ..leg_of(from_ref(&received), &[])
         });
-        recorder.end(&over(&id, "c", received.len(), &[received.len()]));
+        recorder.end(over(&id, "c", received.len(), &[received.len()]));
         assert!(recorder.flush(TIMEOUT));
         let exchange = query(dir.path()).exchange(&id).unwrap().unwrap();
         assert_eq!(exchange.legs[0].sent.url, format!("{host}{wanted}"));
