@@ -26,7 +26,7 @@ const RESERVED_FOR_ENDS: usize = 4 * 1024;
 /// Bodies are then freed while they are still in the processor's caches. Each wake-up has a cost, so small
 /// bodies are left to accumulate.
 const URGENT_NOTES: usize = QUEUE_NOTES / 4;
-const URGENT_BYTES: usize = 2 << 20;
+const URGENT_BYTES: usize = 512 << 10;
 const URGENT_PART: usize = 4;
 
 /// Maximum number of lost ends remembered until they are written.
