@@ -42,6 +42,9 @@ const FORWARDING: &[&str] = &[
     "x-rewrite-url",
 ];
 
+/// Headers that name an account of the provider to bill. With the config's key, only the config chooses it.
+const ACCOUNT: &[&str] = &["openai-organization", "openai-project", "x-goog-user-project"];
+
 /// Headers of a trace (W3C Trace Context and Baggage). Their ids and values are the operator's own.
 const TRACE_CONTEXT: &[&str] = &["traceparent", "tracestate", "baggage"];
 
@@ -161,7 +164,8 @@ pub fn onward(
             || (sending.read && name == header::ACCEPT_ENCODING)
             || (sending.plain && name == header::CONTENT_ENCODING)
             || (sending.later_leg && is_per_attempt(text))
-            || (upstream.api_key.is_some() && CREDENTIAL_HEADERS.contains(&text));
+            || (upstream.api_key.is_some()
+                && (CREDENTIAL_HEADERS.contains(&text) || ACCOUNT.contains(&text)));
         if !dropped {
             out.append(name.clone(), value.clone());
         }
@@ -398,6 +402,9 @@ mod tests {
             ("authorization", "Bearer agents"),
             ("x-api-key", "client"),
             ("x-org", "theirs"),
+            ("openai-organization", "theirs"),
+            ("openai-project", "theirs"),
+            ("x-goog-user-project", "theirs"),
         ]);
         let azure = "/openai/deployments/d/chat/completions?api-version=1";
         let vertex = "/projects/p/locations/l/publishers/anthropic/models/c:rawPredict";
