@@ -23,6 +23,8 @@ pub struct ShellCommand<'a> {
     pub text: &'a str,
     /// Whether the line's exit code 0 proves that this command succeeded.
     pub good_if_zero: bool,
+    /// Whether it does although the output of a later command is filtered: `fmt && test | tail`.
+    pub good_before_pipe: bool,
     /// Whether any other exit code proves that this command failed.
     pub bad_if_not: bool,
     /// Directory of the command, relative to that of the line's beginning; empty if they are the same.
@@ -84,6 +86,9 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         let good_if_zero = tail
             .iter()
             .all(|(_, joint)| matches!(joint, CommandJoint::And | CommandJoint::End));
+        let is_filtered = |joint| matches!(joint, CommandJoint::And | CommandJoint::Pipe | CommandJoint::End);
+        let good_before_pipe =
+            steps[at].1 == CommandJoint::And && tail.iter().all(|(_, joint)| is_filtered(*joint));
         // Commands that never fail, or whose failure does not stop the line, may precede it.
         let before = (0..at).all(|i| match steps[i].1 {
             CommandJoint::Then => !strict || prepares(plain[i]),
@@ -93,6 +98,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             purpose,
             text: unparenthesised(text),
             good_if_zero,
+            good_before_pipe,
             bad_if_not: before && steps[at].1 == CommandJoint::End,
             directory,
             is_chained: at > 0,
@@ -255,8 +261,28 @@ pub fn name_of(command: &str) -> String {
 /// Whether a line may run commands that are not recognised: in words, loops and branches, by another shell,
 /// after a here-document.
 pub fn may_hide(line: &str) -> bool {
+    // In quotes, `for` and `if` are words of a message.
     WORDS.hiding.iter().any(|mark| line.contains(mark))
-        || hidden_words(line).any(|word| WORDS.hides.contains(&word))
+        || hidden_words(&without_quoted(line)).any(|word| WORDS.hides.contains(&word))
+}
+
+/// A line without the text in quotes.
+fn without_quoted(line: &str) -> Cow<'_, str> {
+    if !line.contains(['\'', '"']) {
+        return line.into();
+    }
+    let (mut out, mut quote, mut is_escaped) = (String::with_capacity(line.len()), None, false);
+    for c in line.chars() {
+        match (c, quote) {
+            _ if std::mem::take(&mut is_escaped) => {}
+            ('\\', None | Some('"')) => is_escaped = true,
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(open)) => quote = (c != open).then_some(open),
+            (c, None) => out.push(c),
+        }
+    }
+    // An open quote is a misread line, so nothing of it is left out.
+    if quote.is_some() { line.into() } else { out.into() }
 }
 
 /// Replaces each quoted here-document that `cat` reads into a word (`git commit -m "$(cat <<'EOF' …`) by its first line

@@ -1,5 +1,8 @@
 //! Finds user sentences that only repeat earlier words of the model or of a tool.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::Transcript;
@@ -14,12 +17,14 @@ const MAX_TABLE_BYTES: usize = 16 << 10;
 
 impl Transcript<'_> {
     /// For each sentence with its turn, whether the model or a tool said it verbatim in an earlier turn.
+    ///
+    /// Marks of emphasis and code do not count: a terminal shows the model's text without them.
     pub fn said_before(&self, sentences: &[(usize, &str)]) -> Vec<bool> {
         let mut found = vec![false; sentences.len()];
         let needles = sentences.iter().map(|(_, sentence)| {
             // The raw body is searched, which has the sentence with its JSON escapes.
             let literal = serde_json::Value::from(*sentence).to_string();
-            literal[1..literal.len() - 1].to_owned()
+            without_marks(literal[1..literal.len() - 1].as_bytes()).into_owned()
         });
         if sentences.is_empty() {
             return found;
@@ -29,28 +34,30 @@ impl Transcript<'_> {
         let Ok(all) = AhoCorasick::builder().kind(compact).build(needles) else {
             return found;
         };
-        // Caches one turn: most matches are in the sentences' own turns, or in consecutive turns.
-        let mut last: Option<(usize, Vec<std::ops::Range<usize>>)> = None;
-        for place in all.find_overlapping_iter(&self.view.body[..]) {
-            let sentence = place.pattern().as_usize();
-            let Some(turn) = self.view.turn_at(place.start()) else {
-                continue;
+        // Only earlier turns count, because the sentence itself matches in its own turn.
+        let last = sentences.iter().map(|(turn, _)| *turn).max().unwrap_or_default();
+        for (at, turn) in self.view.turns.iter().enumerate().take(last) {
+            let said_in = |span: Range<usize>, found: &[bool]| -> Vec<usize> {
+                let text = without_marks(&self.view.text_of(at)[span]);
+                let places = all.find_overlapping_iter(&*text);
+                let all = places.map(|place| place.pattern().as_usize());
+                all.filter(|sentence| at < sentences[*sentence].0 && !found[*sentence])
+                    .collect()
             };
-            // Only earlier turns count, because the sentence itself matches in its own turn.
-            if found[sentence] || turn >= sentences[sentence].0 {
-                continue;
+            // Most turns have none. Only in others are the model's and the tools' words told from the user's.
+            if !said_in(turn.span.start..turn.span.end, &found).is_empty() {
+                for span in self.others_words(at) {
+                    said_in(span, &found)
+                        .into_iter()
+                        .for_each(|sentence| found[sentence] = true);
+                }
             }
-            if last.as_ref().is_none_or(|(known, _)| *known != turn) {
-                last = Some((turn, self.others_words(turn)));
-            }
-            let spans = last.iter().flat_map(|(_, spans)| spans);
-            found[sentence] = spans.into_iter().any(|span| span.contains(&place.start()));
         }
         found
     }
 
     /// Ranges of a turn that hold words of the model or of tools.
-    fn others_words(&self, at: usize) -> Vec<std::ops::Range<usize>> {
+    fn others_words(&self, at: usize) -> Vec<Range<usize>> {
         let Some(turn) = self.turn(at) else {
             return Vec::new();
         };
@@ -61,6 +68,23 @@ impl Transcript<'_> {
                 let results = results.filter(|part| matches!(part.kind, TranscriptPartKind::Result(_)));
                 results.map(|part| part.span.start..part.span.end).collect()
             }
+        }
+    }
+}
+
+/// A text without the marks of emphasis and code in Markdown.
+fn without_marks(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut out = Vec::new();
+    let mut copied = 0;
+    for at in memchr::memchr2_iter(b'*', b'`', text) {
+        out.extend_from_slice(&text[copied..at]);
+        copied = at + 1;
+    }
+    match copied {
+        0 => text.into(),
+        _ => {
+            out.extend_from_slice(&text[copied..]);
+            out.into()
         }
     }
 }

@@ -186,7 +186,9 @@ impl ShellCommand<'_> {
     /// Decides how this command ended, from the end of its whole line.
     pub fn end(&self, line: &LineEnd) -> RunEnd {
         let by_code = match line.code {
-            Some(0) if self.good_if_zero && !line.report.has_failed() => Some(RunEnd::Passed),
+            Some(0) if (self.good_if_zero || self.good_before_pipe) && !line.report.has_failed() => {
+                Some(RunEnd::Passed)
+            }
             // The command's code and its text contradict each other.
             Some(0) if self.good_if_zero => Some(RunEnd::Unknown),
             Some(code) if code != 0 && self.bad_if_not => Some(RunEnd::Failed(Some(code))),

@@ -51,6 +51,10 @@ fn what_was_typed_is_the_users() {
         ),
         (&[&["R:ok", "Stop that."]], &["Stop that."]),
         (
+            &[&["Operation stopped by hook: Port the API.", "Go on."]],
+            &["Go on."],
+        ),
+        (
             &[&["<local-command-stdout>Set model</local-command-stdout>", "Go on."]],
             &["Go on."],
         ),

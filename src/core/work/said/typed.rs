@@ -15,6 +15,7 @@ struct PasteWords {
     own_tags: Vec<&'static str>,
     introduces: Vec<&'static str>,
     file_headings: Vec<&'static str>,
+    symbols: Vec<&'static str>,
     levels: Vec<&'static str>,
     printed: Vec<&'static str>,
 }
@@ -29,7 +30,7 @@ static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("
 pub(crate) fn typed(text: &str) -> Vec<&str> {
     let pasted = pasted(text);
     let closed = closed_tags(text);
-    let fences = text.lines().filter(|line| is_fence(line)).count();
+    let fences = text.lines().filter(|line| is_fence(line.trim())).count();
     let mut lines = Vec::new();
     let (mut fence, mut at) = (0, 0);
     let mut block_end = 0;
@@ -79,7 +80,7 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
         // Indented lines are code, unless they are list items.
         let is_code = line.starts_with("    ") || line.starts_with('\t');
         if !is_code || trimmed.starts_with(['-', '*', '•']) {
-            lines.push(trimmed);
+            lines.push(before_prompt(trimmed));
         }
         // The announcing line is typed; everything after it is pasted.
         if introduces_paste(trimmed) {
@@ -91,6 +92,9 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
 
 /// Number of lines above which a message may be a pasted document.
 const MAX_TYPED_LINES: usize = 40;
+
+/// Spaces at the end of a line that was copied from a terminal, which fills each line up to its width.
+const PADDING: &str = "        ";
 
 /// The range of `text` that seems to be pasted.
 ///
@@ -104,9 +108,10 @@ fn pasted(text: &str) -> Option<Range<usize>> {
         (start..at, line.trim())
     });
     let lines: Vec<(Range<usize>, &str)> = lines.collect();
+    let is_padded = |range: &Range<usize>| text[range.clone()].trim_end_matches('\n').ends_with(PADDING);
     let mut printed = lines
         .iter()
-        .filter(|(_, line)| is_printed(line))
+        .filter(|(range, line)| is_printed(line) || is_padded(range))
         .map(|(range, _)| range);
     if let Some(first) = printed.next() {
         return Some(first.start..printed.next_back().unwrap_or(first).end);
@@ -128,15 +133,34 @@ fn pasted(text: &str) -> Option<Range<usize>> {
 fn is_printed(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let bare = first.trim_matches(['[', ']', '(', ')', ':', ',']);
-    let is_level =
-        || WORDS.levels.contains(&bare) || WORDS.printed.iter().any(|begins| line.starts_with(begins));
-    // `Feb 8 21:51:50` begins with a month.
+    let begins = |all: &[&str]| all.iter().any(|begins| line.starts_with(begins));
+    // `Feb 8 21:51:50` begins with a month, and `Date: Sun Feb 8 21:51:50` with a label.
     let has_time = || {
-        line.split_whitespace()
-            .take(3)
-            .any(|word| is_time(word.trim_start_matches(['[', '('])))
+        let mut words = line.split_whitespace().take(5).enumerate();
+        words.any(|(at, word)| is_time(word.trim_start_matches(['[', '(']), at < 3))
     };
-    has_colours(line) || has_time() || is_level() || is_place(bare)
+    // `TypeError: x is undefined`, `java.io.IOException: …`
+    let is_error = first.ends_with("Error:") || first.ends_with("Exception:");
+    is_error
+        || WORDS.levels.contains(&bare)
+        || begins(&WORDS.printed)
+        || begins(&WORDS.symbols)
+        || line.starts_with("| ") && !line.ends_with('|')
+        || has_colours(line)
+        || has_time()
+        || is_place(bare)
+        || is_commit(line)
+}
+
+/// Whether a line names a commit, as `git log` prints it.
+fn is_commit(line: &str) -> bool {
+    let hash = line.strip_prefix("commit ").and_then(|rest| rest.get(..40));
+    hash.is_some_and(|hash| hash.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// The part of a line before a terminal's prompt that was pasted into it.
+fn before_prompt(line: &str) -> &str {
+    line.find('❯').map_or(line, |at| line[..at].trim_end())
 }
 
 /// Whether a line has color codes of a terminal. The escape character may be lost.
@@ -148,14 +172,14 @@ fn has_colours(line: &str) -> bool {
         })
 }
 
-/// Whether a word is a date or a time of day.
-fn is_time(word: &str) -> bool {
+/// Whether a word is a time of day, or a date if that counts.
+fn is_time(word: &str, may_be_date: bool) -> bool {
     let shape: String = word
         .chars()
         .take(10)
         .map(|c| if c.is_ascii_digit() { '0' } else { c })
         .collect();
-    shape == "0000-00-00" || shape.starts_with("00:00:00")
+    may_be_date && shape == "0000-00-00" || shape.starts_with("00:00:00")
 }
 
 /// Whether a word is a position in a file: `src/a.rs:12`, `src/a.rs:12:5`.
@@ -167,7 +191,12 @@ fn is_place(word: &str) -> bool {
 }
 
 fn is_fence(line: &str) -> bool {
-    line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~")
+    let begins = |fence: &str| line.starts_with(fence);
+    // Quotes stand alone, or close a line of the quotation.
+    begins("```")
+        || begins("~~~")
+        || line.trim_matches('"').is_empty() && line.len() == 3
+        || line.ends_with("\"\"\"") && !begins("\"\"\"")
 }
 
 /// The names of all closed tags, each with the position where it is closed last.
@@ -267,9 +296,28 @@ mod tests {
                 "The checks fail:\nRunning [/bin/lint run] in [/srv]\nError: src/a.rs:12:5: you must not\nMend it.",
                 2,
             ),
+            ("Look at this:\n\"\"\"\nNever do that.\n\"\"\"\nMend it.", 2),
+            ("Look at this:\n\"\"\"\nNever do that.\"\"\"\nMend it.", 2),
+            (
+                "It says\nHere is why:                    \n  Never do that.\n  Stop.                    \nMend it.",
+                2,
+            ),
+            (
+                "It logs\n* commit 1234567\n| Author: A\nDate:   Sun Feb 15 15:05:26 2026\nNever.\n| Never.\nMend it.",
+                2,
+            ),
+            ("It fails:\nTypeError: never\nMend it.", 2),
         ] {
             assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));
         }
+    }
+
+    #[test]
+    fn output_in_a_typed_line_is_not_typed() {
+        assert_eq!(
+            typed("I ran it and saw ❯ Commit the changes\n  ⎿  Never.\nWhy?"),
+            ["I ran it and saw", "Why?"]
+        );
     }
 
     #[test]

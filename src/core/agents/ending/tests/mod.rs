@@ -281,6 +281,12 @@ fn only_commands_that_the_agent_judges_hide_their_exit_code() {
         ("git push", "   1..2  main -> main", false),
         ("git push", "", true),
         ("git checkout -b a", "Switched to a new branch 'a'", false),
+        (
+            "git commit -m \"Make room for it, if it's large\"",
+            committed,
+            false,
+        ),
+        ("for a in b; do git commit -m x; done", committed, true),
     ] {
         assert_eq!(is_judged(line, text), judged, "{line}");
     }
