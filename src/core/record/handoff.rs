@@ -153,6 +153,8 @@ named! {
         Claim = "claim",
         /// Changed files that the prompt does not name.
         Files = "files",
+        /// Earlier requests of the user that are done: the carried part of one message.
+        Done = "done",
     }
 }
 

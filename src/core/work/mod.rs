@@ -54,7 +54,7 @@ use self::anchors::{LeftOpen, anchors, spoken};
 use self::excerpt::{one_line, sentences};
 use self::markers::SENTENCE;
 use self::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
-use self::replaced::{SpokenText, Statements};
+use self::replaced::{SpokenText, Statement, Statements};
 use self::turns::{IndexedTurn, TurnEnd, calls};
 use self::walk::TranscriptWalk;
 use crate::transcript::Transcript;
@@ -88,14 +88,13 @@ pub struct Work<'i> {
 impl SeenFacts {
     /// Facts that the calls of a transcript prove, and the requests that were finished.
     ///
-    /// Omits excerpts of results and sentences, which take most of the time of indexing.
+    /// Omits excerpts of results and the model's sentences, which take most of the time of indexing.
     pub fn of_work(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
         let settings = DraftIndexSettings {
             quotes: false,
             ..settings
         };
-        let index = DraftIndex::from_transcript(settings, transcript);
-        index.walked(&turns::of(&index.messages)).0
+        DraftIndex::from_transcript(settings, transcript).seen()
     }
 }
 
@@ -167,7 +166,18 @@ impl<'i> Work<'i> {
             open.map(move |sentence| SeenStatement::new(one_line(sentence, SENTENCE), turn))
         });
         let asked: Vec<SeenStatement> = asked.collect();
+        let over = self
+            .earlier()
+            .filter(|turn| !requests::is_unfinished(turn, &self.facts));
+        let over = over.flat_map(|turn| {
+            self.sentences(turn)
+                .0
+                .into_iter()
+                .map(|text| SeenStatement::new(text, turn.n))
+        });
+        let over: Vec<SeenStatement> = over.collect();
         let facts = &mut self.facts;
+        facts.done_requests = over;
         facts.questions.extend(asked);
         (facts.decisions, facts.blockers) = (decisions, blockers);
         (facts.attempts, facts.assumptions) = (attempts, assumptions);
@@ -217,9 +227,21 @@ impl<'i> Work<'i> {
         !self.users(turn).any(has_wish) && calls(self.messages, turn.messages.clone()).any(changes)
     }
 
+    /// Whether the task asks about the report directly before it, because they share more than one word.
+    fn is_followed_up(&self, turn: &IndexedTurn<'_>) -> bool {
+        let task = self.of_task().next().filter(|task| task.n == turn.n + 1);
+        task.is_some_and(|task| {
+            let (text, before) = (task.user_text(), turn.user_text());
+            let (text, before) = (Statement::from_sentence(&text), Statement::from_sentence(&before));
+            text.overlap(&before).1 > 1
+        })
+    }
+
     /// The user's sentences in a turn that are not kept anyway: those that ask, and the others.
+    ///
+    /// A report that the task asks about is not over, so it does not count as asking.
     pub(crate) fn sentences(&self, turn: &IndexedTurn<'_>) -> (Vec<&str>, Vec<&str>) {
-        let is_report = self.is_report(turn);
+        let is_report = self.is_report(turn) && !self.is_followed_up(turn);
         let (mut asked, mut said) = (Vec::new(), Vec::new());
         for anchor in self.users(turn).filter(|anchor| !is_kept(anchor)) {
             match is_report || anchor.class == SentenceClass::Asked {

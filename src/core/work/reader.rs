@@ -56,7 +56,7 @@ pub struct DraftIndexSettings {
     pub verdicts: Vec<String>,
     /// Carry-over prompts of earlier handoffs. In the model's view they stand in a user turn.
     pub carry_overs: Vec<String>,
-    /// Whether to keep the text that a draft quotes: lines of results, and sentences.
+    /// Whether to keep the text that a draft quotes: lines of results, and the model's sentences.
     pub quotes: bool,
     /// Removes credentials from kept text.
     pub redactor: Redactor,
@@ -215,7 +215,7 @@ impl MessageReader<'_> {
             _ => self.clean(&bounded(text, TEXT)),
         };
         let anchors = match kind {
-            UserText::User if self.settings.quotes => {
+            UserText::User if self.settings.quotes || by_user => {
                 let (constraints, assumptions) = (&self.settings.markers, &self.settings.assumptions);
                 match by_user {
                     true => said::anchors(&text, constraints),

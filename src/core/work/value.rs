@@ -32,6 +32,8 @@ pub struct SeenFacts {
     pub todos_turn: usize,
     /// The user's requests that the model reported as done, without those that were made again.
     pub finished: Vec<SeenStatement>,
+    /// Sentences in which the user asked for something before the current task, if nothing of it is known to be left.
+    pub done_requests: Vec<SeenStatement>,
     /// Unanswered questions to the user.
     pub questions: Vec<SeenStatement>,
     /// Sentences about decisions.

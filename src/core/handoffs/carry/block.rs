@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::handoffs::draft::tokens;
+use crate::handoffs::draft::{DONE, tokens};
 use crate::record::{CarriedItem, CarriedKind, CarriedState};
 
 const OPENS: &str = "<carried-over>\n";
@@ -92,6 +92,7 @@ fn heading(kind: CarriedKind) -> &'static str {
         CarriedKind::Todo => TODOS,
         CarriedKind::Claim => CLAIMS,
         CarriedKind::Files => FILES,
+        CarriedKind::Done => DONE,
     }
 }
 

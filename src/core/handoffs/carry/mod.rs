@@ -35,7 +35,7 @@ pub use user::UserMessages;
 use std::collections::HashSet;
 
 use self::block::BlockWriter;
-use self::prompt_index::PromptIndex;
+use self::prompt_index::{PromptIndex, plain};
 use crate::agents::todo::{NumberedTodo, TodoState};
 use crate::handoffs::draft;
 use crate::marker::sentinel;
@@ -162,7 +162,8 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     }
     // A draft that was made without a model lists all other sentences itself, as statements or as finished requests.
     if has_all && !has_done {
-        lacking.rest(&words.rest, newest.as_deref());
+        let done = seen.map_or(&[][..], |seen| &seen.done_requests);
+        lacking.rest(&words.rest, newest.as_deref(), done);
     }
     let items = lacking.items;
     let prompt = match block::text(&items, left_out.as_deref()) {
@@ -221,23 +222,38 @@ impl Lacking {
 
     /// Adds the other sentences, one line per message.
     ///
-    /// Sentences that decide something come first, and those that ask come last; within each group the newest is first.
-    fn rest(&mut self, sentences: &[SaidSentence], newest: Option<&str>) {
+    /// Sentences that decide something come first, then others, those that ask, and requests that are done. Within each
+    /// group the newest is first.
+    fn rest(&mut self, sentences: &[SaidSentence], newest: Option<&str>, done: &[SeenStatement]) {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
-        let rank = |one: &SaidSentence| match (one.asks, one.leans) {
-            (false, true) => 0,
-            (false, false) => 1,
-            (true, _) => 2,
+        let done: HashSet<String> = done.iter().map(|done| plain(&done.text)).collect();
+        // A request that decides something stays among the words that may hold.
+        let is_done = |one: &SaidSentence| !one.leans && done.contains(&plain(&one.text));
+        let rank = |one: &SaidSentence, kind: CarriedKind| match (kind, one.asks, one.leans) {
+            (CarriedKind::Done, ..) => 3,
+            (_, false, true) => 0,
+            (_, false, false) => 1,
+            (_, true, _) => 2,
         };
         let left = sentences.iter().filter(|one| !is_shown(&one.text));
-        let mut left: Vec<(&SaidSentence, CarriedState)> =
-            left.map(|one| (one, CarriedState::InPrompt)).collect();
+        let kind_of = |one: &SaidSentence| {
+            if is_done(one) {
+                CarriedKind::Done
+            } else {
+                CarriedKind::Said
+            }
+        };
+        let left = left.map(|one| (one, kind_of(one), CarriedState::InPrompt));
+        let mut left: Vec<(&SaidSentence, CarriedKind, CarriedState)> = left.collect();
         // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
-        for of_rank in 0..=2 {
-            for (sentence, state) in left.iter_mut().filter(|(one, _)| rank(one) == of_rank) {
+        for of_rank in 0..=3 {
+            for (sentence, kind, state) in left
+                .iter_mut()
+                .filter(|(one, kind, _)| rank(one, *kind) == of_rank)
+            {
                 if !self.index.has(&sentence.text, false) {
-                    let fits = self.block.takes(CarriedKind::Said, &sentence.text);
+                    let fits = self.block.takes(*kind, &sentence.text);
                     *state = if fits {
                         CarriedState::Added
                     } else {
@@ -246,17 +262,20 @@ impl Lacking {
                 }
             }
         }
-        for message in left.chunk_by(|(one, _), (next, _)| one.message == next.message) {
-            for state in CarriedState::ALL {
+        for message in left.chunk_by(|(one, ..), (next, ..)| one.message == next.message) {
+            for (kind, state) in [CarriedKind::Said, CarriedKind::Done]
+                .into_iter()
+                .flat_map(|kind| CarriedState::ALL.map(|state| (kind, state)))
+            {
                 // The sentences are newest first; within a message they read in the order of the user.
-                let of_state = message.iter().rev().filter(|(_, is)| *is == state);
-                let text: Vec<&str> = of_state.map(|(one, _)| &*one.text).collect();
+                let alike = message
+                    .iter()
+                    .rev()
+                    .filter(|(_, of, is)| (*of, *is) == (kind, state));
+                let text: Vec<&str> = alike.map(|(one, ..)| &*one.text).collect();
                 if !text.is_empty() {
-                    self.items.push(CarriedItem {
-                        kind: CarriedKind::Said,
-                        state,
-                        text: text.join(" "),
-                    });
+                    let text = text.join(" ");
+                    self.items.push(CarriedItem { kind, state, text });
                 }
             }
         }

@@ -230,8 +230,12 @@ impl NewestMessage {
     }
 }
 
-/// The text of a message without pastes; of a long one, the beginning and the end.
+/// The text of a message; of a long one, the beginning and the end of what was typed.
 fn whole(message: &UserMessage) -> String {
+    // `Look at this:` asks for nothing without the paste after it.
+    if message.text.trim().len() <= MAX_MESSAGE_BYTES && message.lines().join("").ends_with(':') {
+        return message.text.trim().to_owned();
+    }
     let text = message.lines().join("\n");
     if text.len() <= MAX_MESSAGE_BYTES {
         return text;

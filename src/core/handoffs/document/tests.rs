@@ -73,6 +73,7 @@ fn full() -> SeenFacts {
     SeenFacts {
         turns: 3,
         finished: Vec::new(),
+        done_requests: Vec::new(),
         verification: vec![
             run(CommandPurpose::Lint, "cargo clippy", Some(0), Some(true)),
             run(CommandPurpose::Test, "cargo test", Some(101), Some(false)),

@@ -37,8 +37,9 @@ pub fn document_of(prompt: &str) -> &str {
     inside.map_or(prompt, |(document, _)| document)
 }
 
-/// Beginning of the heading over earlier requests, in a draft that was made without a model.
-const DONE: &str = "Earlier requests. They are done";
+/// Heading over earlier requests.
+pub(crate) const DONE: &str =
+    "Earlier requests. They are done; do not run them again. What they say of how to work holds:";
 
 /// A prompt without the finished work that such a draft lists, and whether it lists any.
 pub fn without_done(prompt: &str) -> (Cow<'_, str>, bool) {

@@ -20,8 +20,11 @@ pub(super) fn open_goal(document: &str) -> Option<&str> {
 /// A message as a goal: all of a short one, otherwise the part from the first sentence that asks.
 pub(super) fn goal_in(words: &str) -> String {
     const MAX_GOAL_BYTES: usize = 300;
-    // `Great!` and `For the exporter:` are not goals.
-    let is_goal = |sentence: &&str| !sentence.trim_end().ends_with(['!', ':']);
+    // `Great!` and `For the exporter:` are not goals, but `Look at this error:` is one.
+    let is_goal = |sentence: &&str| {
+        let end = sentence.trim_end().chars().next_back();
+        end != Some('!') && (end != Some(':') || requests::asks(sentence))
+    };
     let mut rest = sentences(words)
         .skip_while(|sentence| !is_goal(sentence))
         .peekable();

@@ -1,5 +1,6 @@
 //! The document that is composed from facts without a model. The same conversation gives the same bytes.
 
+use super::carried;
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
 use super::goal::{EARLIER_GOAL, LAST_GOAL, OPEN_GOAL, earlier_goal, goal_in, names_next_step};
 use super::keeps::{self, RetentionReason};
@@ -9,7 +10,6 @@ use crate::agents::todo::TodoState;
 use crate::text::tokens::tokens;
 use crate::text::words::plural;
 use crate::work::excerpt::{one_line, sentences};
-use crate::work::replaced::Statement;
 use crate::work::turns::IndexedTurn;
 use crate::work::{AnchoredSentence, SeenCommand, SentenceClass, Work, is_kept, requests};
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 /// Declares the groups of lines by section, each with the text above it.
 macro_rules! groups {
-    ($($section:ident: $($name:ident $above:literal),+;)+) => {
+    ($($section:ident: $($name:ident $above:expr),+;)+) => {
         /// A group of lines, in the order of the document.
         #[derive(Clone, Copy, PartialEq)]
         enum LineGroup { $($($name),+),+ }
@@ -52,7 +52,7 @@ groups! {
         Later "Still to be looked at:",
         Assumed "Taken for granted, not confirmed:",
         EarlierLeft "Earlier requests of which something is left, as the model said or its last check shows:",
-        Earlier "Earlier requests. They are done; do not run them again. What they say of how to work holds:";
+        Earlier carried::DONE;
     Read: Read "";
 }
 
@@ -327,21 +327,25 @@ impl DraftBuilder<'_, '_> {
         }
         let first = work.earlier().next().map(|turn| turn.n);
         for turn in work.earlier().rev() {
-            let (asked, mut said) = work.sentences(turn);
-            // The task asks about this request, so it must not be listed as done.
-            if self.is_followed_up(turn) {
-                said.splice(0..0, asked);
-            }
-            for sentence in said.into_iter().rev() {
-                let text = format!("- {sentence} (turn {})", turn.n);
-                self.add(LineGroup::Said, PieceRank::Anchor, turn.n, text, None);
+            let (_, said) = work.sentences(turn);
+            // One line for each message, because its sentences belong together.
+            if !said.is_empty() {
+                let (said, item) = (said.join(" "), |text: &str| format!("- {text} (turn {})", turn.n));
+                let short = item(&one_line(&said, LINE));
+                self.add(
+                    LineGroup::Said,
+                    PieceRank::Anchor,
+                    turn.n,
+                    item(&said),
+                    Some(short),
+                );
             }
         }
         for turn in work.earlier() {
             let (asked, _) = work.sentences(turn);
             // The first request stands above.
-            if !asked.is_empty() && first != Some(turn.n) && !self.is_followed_up(turn) {
-                let group = match self.is_left(turn.n) {
+            if !asked.is_empty() && first != Some(turn.n) {
+                let group = match requests::is_unfinished(turn, &work.facts) {
                     true => LineGroup::EarlierLeft,
                     false => LineGroup::Earlier,
                 };
@@ -349,23 +353,6 @@ impl DraftBuilder<'_, '_> {
                 self.add(group, PieceRank::UserText, turn.n, text, None);
             }
         }
-    }
-
-    /// Whether the task asks about the report directly before it: they share more than one word.
-    fn is_followed_up(&self, turn: &IndexedTurn<'_>) -> bool {
-        let task = self.work.of_task().next();
-        let task = task.filter(|task| task.n == turn.n + 1 && self.work.is_report(turn));
-        task.is_some_and(|task| {
-            let (text, before) = (task.user_text(), turn.user_text());
-            let (text, before) = (Statement::from_sentence(&text), Statement::from_sentence(&before));
-            text.overlap(&before).1 > 1
-        })
-    }
-
-    /// Whether a part of the request in a turn is left.
-    fn is_left(&self, turn: usize) -> bool {
-        let turn = turn.checked_sub(1).and_then(|at| self.work.turns.get(at));
-        turn.is_some_and(|turn| requests::is_unfinished(turn, &self.work.facts))
     }
 }
 

@@ -26,8 +26,8 @@ mod terms;
 pub(crate) mod tests;
 
 pub use ask::{AcceptedDraft, DraftMethod, DraftRequest, FLAGS, OWN_MODEL, ReviewPolicy};
-pub use carried::open_message;
-pub use carried::{carried, document_of, goal_of, with_open_message, without_done};
+pub(crate) use carried::DONE;
+pub use carried::{carried, document_of, goal_of, open_message, with_open_message, without_done};
 pub use ends::DraftEnd;
 pub use fill::BudgetTooSmall;
 pub use model_answer::draft_of;

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::agents::files::FileChange;
-use crate::work::SeenChange;
+use crate::handoffs::draft;
+use crate::work::{DraftIndexSettings, SeenChange};
 
 /// The user's words in these messages.
 fn said_in(messages: &[Value]) -> UsersWords {
@@ -94,6 +95,19 @@ fn what_the_model_or_a_tool_said_before_is_not_the_users() {
     long[3] = user(&format!("{copied}\n{}", "word ".repeat(40_000)));
     let said = behind(&long, 600);
     assert!(is_own(&said), "{said}");
+    // A terminal shows the model's text without its Markdown.
+    let marked = "**Important**: you should *always* run `make all` before each commit.";
+    let copied = "Important: you should always run make all before each commit.";
+    let said = behind(
+        &[
+            model(marked),
+            user(copied),
+            model("Yes."),
+            user("Mend the exporter."),
+        ],
+        600,
+    );
+    assert!(!said.contains("make all"), "{said}");
     // The user said it first.
     let said = behind(&[user(advice), model(advice), user("Mend the exporter.")], 600);
     assert!(said.contains(advice), "{said}");
@@ -157,6 +171,20 @@ fn a_reply_stands_with_what_it_answers() {
 }
 
 #[test]
+fn a_newest_message_keeps_the_short_paste_that_it_announces() {
+    let announced = "Look at this:\n```\nerror: the file is gone\n```";
+    assert!(behind(&[user(announced)], 600).contains("error: the file is gone"));
+    let asked = format!("{announced}\nWhy does it fail?");
+    let block = behind(&[user(&asked)], 600);
+    assert!(
+        block.contains("Why does it fail?") && !block.contains("is gone"),
+        "{block}"
+    );
+    let long = format!("Look at this:\n```\n{}\n```", "error: gone\n".repeat(200));
+    assert!(!behind(&[user(&long)], 600).contains("gone"));
+}
+
+#[test]
 fn a_rule_in_another_language_is_one() {
     for rule in [
         "Ändere niemals die öffentliche Schnittstelle.",
@@ -216,6 +244,38 @@ fn a_rule_that_was_said_with_a_finished_request_goes_on_with_it() {
         "{}",
         carried.prompt
     );
+}
+
+#[test]
+fn earlier_requests_that_are_done_stand_apart() {
+    let messages = [
+        user("Look at the exporter."),
+        model("I did."),
+        user("Can you rename the columns? The staging host sits behind a proxy."),
+        model("They are renamed."),
+        user("Should the writer use the small format instead of the large one?"),
+        model("It could."),
+        user("Port the parser."),
+        model("The grammar is ported; the error paths are still missing."),
+        user("Now write the changelog."),
+    ];
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let view = wire::wire(WireId::Anthropic)
+        .read(&body.into(), Operation::Generate)
+        .unwrap();
+    let seen = SeenFacts::of_work(DraftIndexSettings::default(), &Transcript::from_view(&view));
+    let carried = carry("Go on.", &said_in(&messages), Some(&seen), all(600));
+    let block = carried.prompt.split_once("<carried-over>").unwrap().1;
+    // A question that turns something down may hold, and so may a request of which something is left.
+    let expected = format!(
+        "\n{NEWEST}\n- Now write the changelog.\n{SAID}\n- Port the parser.\n- Should the writer use the small format instead of the \
+         large one?\n- The staging host sits behind a proxy.\n{}\n- Can you rename the columns?\n- Look at the exporter.\n</carried-over>",
+        draft::DONE
+    );
+    assert_eq!(block, expected);
+    // The next handoff adds the list anew.
+    let again = carry(&carried.prompt, &said_in(&messages), Some(&seen), all(600));
+    assert_eq!(again.prompt, carried.prompt);
 }
 
 #[test]

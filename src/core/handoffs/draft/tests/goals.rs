@@ -260,6 +260,10 @@ fn the_goal_is_what_the_newest_message_asks() {
             "it loses the last line. Fix it.",
         ),
         (
+            "Look at this error:\nthe last line is lost.",
+            "Look at this error: the last line is lost.",
+        ),
+        (
             &*format!("{report}Find out since when, and fix it."),
             "Find out since when, and fix it.",
         ),
@@ -341,8 +345,7 @@ fn statements_of_finished_requests_hold_and_the_requests_are_done() {
     for held in [
         "Constraints:\n- make sure that each page has a title (turn 2)",
         "- Is there a way to avoid one upload for each file? (turn 6)\n- Let's work through the open tickets. (turn 5)",
-        "- I thought we wanted the small format? (turn 3)",
-        "- Windows comes later... (turn 3)",
+        "- I thought we wanted the small format? Windows comes later... (turn 3)",
         "- The staging host sits behind a proxy. (turn 2)",
     ] {
         assert!(live.contains(held), "{held}: {local}");
