@@ -105,7 +105,7 @@ pub(crate) fn anchors(text: &str, constraints: &[String], assumptions: &[String]
     let mut before: Option<&str> = None;
     let found = sentences(text).filter_map(|sentence| {
         let before = before.replace(sentence);
-        let class = class(sentence, constraints, assumptions)?;
+        let class = class(sentence, constraints, assumptions).filter(|_| !is_label(sentence))?;
         let text = match before.filter(|_| class == SentenceClass::LeftOpen && points(sentence)) {
             Some(before) => format!("{} {}", one_line(before, BEFORE), one_line(sentence, SENTENCE)),
             None => one_line(sentence, SENTENCE),
@@ -114,6 +114,12 @@ pub(crate) fn anchors(text: &str, constraints: &[String], assumptions: &[String]
         Some(AnchoredSentence { class, by_user, text })
     });
     found.filter(|anchor| seen.insert(anchor.text.clone())).collect()
+}
+
+/// Whether a line is a label above other text or a row of a table, and so states nothing by itself.
+fn is_label(sentence: &str) -> bool {
+    let bare = sentence.trim_end_matches(['*', '_', ' ']);
+    bare.ends_with(':') || sentence.starts_with('|')
 }
 
 fn class(sentence: &str, constraints: &[String], assumptions: &[String]) -> Option<SentenceClass> {

@@ -37,9 +37,10 @@ impl Overlap {
 
 /// Whether the later statement may replace the earlier one at all. A model's words never replace the user's.
 pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> bool {
-    let is_question = earlier.text.trim_end().ends_with(['?', '？']);
+    // A question states nothing.
+    let asks = |said: &ValueStatement<'_>| said.text.trim_end().ends_with(['?', '？']);
     let is_later = earlier.turn < later.turn && !later.statement.adds;
-    is_later && !is_question && (later.by_user || !earlier.by_user)
+    is_later && !asks(earlier) && !asks(later) && (later.by_user || !earlier.by_user)
 }
 
 pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> Option<Relation> {

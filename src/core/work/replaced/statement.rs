@@ -7,6 +7,9 @@ use crate::text::prose::has_word;
 /// Maximum number of words read from a sentence.
 const MOST_WORDS: usize = 64;
 
+/// Number of words at the start of a sentence among which a prohibition has its `never` or `not`.
+const MAX_WORDS_BEFORE_FORBIDDING: usize = 5;
+
 /// Maximum number of words in a key, and in the value of a line like `region: eu-west-1`.
 const KEY_WORDS: usize = 4;
 
@@ -170,7 +173,9 @@ impl Statement {
             true => {
                 (self.values, self.exclusive) = (subject, false);
                 self.names = true;
-                self.forbids |= words.iter().any(|token| WORDS.forbids.contains(&*token.small));
+                // In the middle of a sentence, the word describes: "the branch that is not merged".
+                let mut first = words.iter().take(MAX_WORDS_BEFORE_FORBIDDING);
+                self.forbids |= first.any(|token| WORDS.forbids.contains(&*token.small));
             }
             false => self.of = subject,
         }

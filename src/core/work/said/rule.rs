@@ -4,6 +4,7 @@
 use super::words::{self, WORDS};
 use crate::text::phrases::Phrases;
 use crate::text::prose::{has_word, sentences};
+use crate::work::requests;
 
 /// Effect of a user's sentence on later work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +101,8 @@ fn standing(sentence: &str) -> Option<&str> {
     }
     let is_first = WORDS.standing_first.iter().any(|words| small.starts_with(words));
     let within = WORDS.standing.iter().filter_map(|words| small.find(words));
+    // `not always` requires nothing.
+    let within = within.filter(|at| !is_negated(&small[..*at]));
     let at = within.min().filter(|_| !is_first).or(is_first.then_some(0))?;
     Some(sentence[at..].trim_end_matches('?'))
 }
@@ -129,18 +132,29 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
         return None;
     }
+    // `I'd prefer that.` means nothing without the text that it answers.
+    if small.split_whitespace().count() <= 3
+        && small
+            .split([' ', '.'])
+            .any(|word| matches!(word, "that" | "it" | "this"))
+    {
+        return None;
+    }
     let has = |all: &Phrases| all.occur_in(&small);
     // `you may` lifts a rule, but `you may not` forbids.
     if !has_word(&small, "may not") && WORDS.lifts.iter().any(|words| is_lifting(&small, words)) {
         return Some(RuleStatement::Lifts);
     }
     let clauses = clauses(&small);
-    let begins = |all: &[&str]| clauses.iter().any(|clause| begins_with(clause, all));
+    let begins = |all: &[&str]| {
+        let mut orders = clauses.iter().filter(|clause| clause.may_order);
+        orders.any(|clause| begins_with(clause.text, all) && !is_past(clause.text))
+    };
     let within = |all: &[&str]| all.iter().any(|words| small.contains(words));
-    let states = begins_with(clause_start(&small), &WORDS.stating);
+    let forbids_noun = |clause: &Clause<'_>| clause.is_order && forbids_noun(clause.text);
     if has(&WORDS.forbids)
         || begins(&WORDS.forbids_first)
-        || !states && clauses.iter().any(|clause| forbids_noun(clause))
+        || clauses.iter().any(forbids_noun)
         || within(&WORDS.forbids_within)
     {
         return Some(RuleStatement::Forbids);
@@ -150,8 +164,8 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
         let scope = at > 0
             && ["for ", "in ", "when "]
                 .iter()
-                .any(|word| clauses[0].starts_with(word));
-        begins_with(clause, &WORDS.verbs) && (scope || has(&WORDS.with_verb))
+                .any(|word| clauses[0].text.starts_with(word));
+        clause.may_order && begins_with(clause.text, &WORDS.verbs) && (scope || has(&WORDS.with_verb))
     });
     let configured = markers.iter().any(|word| has_word(&small, word));
     let holds = has(&WORDS.holds) && !has(&WORDS.at_hand)
@@ -172,39 +186,99 @@ fn forbids_noun(clause: &str) -> bool {
 /// Whether these words lift something: `don't forget` does not.
 fn is_lifting(small: &str, words: &str) -> bool {
     has_word(small, words)
-        && small.match_indices(words).any(|(at, _)| {
-            let before = small[..at].trim_end();
-            !["not", "n't", "never"].iter().any(|no| before.ends_with(no))
-        })
+        && small
+            .match_indices(words)
+            .any(|(at, _)| !is_negated(&small[..at]))
+}
+
+/// Whether a text ends with a word that negates what follows it.
+fn is_negated(before: &str) -> bool {
+    let before = before.trim_end();
+    ["not", "n't", "never"].iter().any(|no| before.ends_with(no))
+}
+
+/// Whether a clause that begins with `never` describes what happened: `never called`.
+fn is_past(clause: &str) -> bool {
+    let verb = clause
+        .strip_prefix("never ")
+        .and_then(|rest| rest.split(' ').next());
+    verb.is_some_and(is_participle)
+}
+
+fn is_participle(word: &str) -> bool {
+    word.ends_with("ed") && !word.ends_with("eed") || WORDS.past.contains(&word)
 }
 
 /// Whether `always` or `never` states a convention (`tests never touch …`).
 ///
-/// After a pronoun, or before a past tense, the word only describes (`it never fails`, `the answer never came`).
+/// After a pronoun, before a past tense and at the end, the word only describes (`it never fails`, `the answer never
+/// came`).
 fn has_never(small: &str) -> bool {
-    const DESCRIBES: [&str; 15] = [
+    const DESCRIBES: [&str; 20] = [
         "it", "this", "that", "they", "he", "she", "i", "which", "has", "have", "had", "was", "us", "me",
-        "them",
+        "them", "to", "would", "could", "did", "does",
     ];
     ["never", "always"].iter().any(|word| {
         small.match_indices(word).any(|(at, _)| {
             let before = small[..at].split_whitespace().next_back();
             let mut after = small[at + word.len()..].split(|c: char| !c.is_alphanumeric());
             let after = after.find(|word| !word.is_empty()).unwrap_or_default();
-            let is_past = after.ends_with("ed") && !after.ends_with("eed") || WORDS.past.contains(&after);
             let is_noun = before.is_some_and(|before| !DESCRIBES.contains(&before));
-            is_noun && !is_past && has_word(&small[at..], word)
+            is_noun && !after.is_empty() && !is_participle(after) && has_word(&small[at..], word)
         })
     })
 }
 
-/// The clauses of a lower-case sentence, each without its leading filler words.
-fn clauses(small: &str) -> Vec<&str> {
-    let mut all = Vec::new();
+/// A clause of a lower-case sentence, without its leading filler words.
+struct Clause<'t> {
+    text: &'t str,
+    /// Whether the sentence is an order up to here.
+    is_order: bool,
+    /// Whether the clause may be an order by itself, because `and` does not join it to a statement.
+    may_order: bool,
+}
+
+fn clauses(small: &str) -> Vec<Clause<'_>> {
+    let mut all: Vec<Clause<'_>> = Vec::new();
     for part in small.split([',', ';', ':', '—', '(']) {
-        all.extend(part.split(" and ").flat_map(|part| part.split(" but ")));
+        let begins_joined = usize::from(part.starts_with("and "));
+        let joined = part
+            .split(" and ")
+            .enumerate()
+            .map(|(at, part)| (at + begins_joined, part));
+        let texts = joined.flat_map(|(at, part)| {
+            part.split(" but ")
+                .enumerate()
+                .map(move |(n, text)| (at > 0 && n == 0, text))
+        });
+        for (is_joined, text) in texts {
+            let text = clause_start(text);
+            // The first clause of `but no test` belongs to an earlier sentence.
+            let is_first = all.is_empty()
+                && !small
+                    .trim_start_matches(|c: char| !c.is_alphabetic())
+                    .starts_with("but ");
+            let before = all.last().is_some_and(|before| before.is_order);
+            let is_order =
+                before || is_first && text.starts_with("no ") || !text.starts_with("no ") && orders(text);
+            let may_order = !is_joined || before;
+            all.push(Clause {
+                text,
+                is_order,
+                may_order,
+            });
+        }
     }
-    all.iter().map(|clause| clause_start(clause)).collect()
+    all
+}
+
+/// Whether a clause begins like an order.
+fn orders(clause: &str) -> bool {
+    let begins = |all: &[&str]| begins_with(clause, all);
+    begins(&WORDS.verbs)
+        || begins(&WORDS.holds_first)
+        || begins(&WORDS.forbids_first)
+        || requests::asks(clause)
 }
 
 fn clause_start(clause: &str) -> &str {
@@ -221,7 +295,8 @@ fn begins_with(clause: &str, all: &[&str]) -> bool {
     all.iter().any(|words| {
         clause.strip_prefix(words).is_some_and(|rest| {
             let goes_on = rest.trim_start();
-            let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || c == '\'');
+            // `state.field` and `use-case` are other words.
+            let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || "'._-/(=".contains(c));
             ends && !goes_on.is_empty() && !WORDS.not_first.iter().any(|word| goes_on.starts_with(word))
         })
     })
