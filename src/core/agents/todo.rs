@@ -65,7 +65,7 @@ impl NumberedTodo {
 }
 
 /// To-do list as the calls of a transcript wrote it, as a whole or item by item.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TodoList {
     whole: Option<(usize, Vec<TodoItem>)>,
     items: Vec<NumberedTodo>,

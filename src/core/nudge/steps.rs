@@ -1,48 +1,21 @@
 //! Detects finished steps in to-do lists, and plans that the user has just accepted.
 
 use memchr::memmem;
-use serde_json::Value;
 
-use crate::agents::todo::{self, TodoState};
-use crate::agents::tools::{self, ToolKind};
-use crate::transcript::{ToolCall, Transcript};
+use crate::agents::todo::TodoState;
+use crate::agents::tools;
+use crate::transcript::Transcript;
 use crate::wire::{Turn, View};
-use crate::work::todo_list;
+use crate::work::{finishes_item, todo_list};
 
-/// Whether the model's newest message marks a step as done.
-///
-/// The message must call the agent's to-do tool with more finished items than the call before. Turns before
-/// `from` are cut. Reads back to that earlier call and no further.
+/// Whether the model's newest message marks a step of its to-do list as done. Turns before `from` are cut.
 pub fn step_done(view: &View, from: usize) -> bool {
-    let transcript = Transcript::from_view(view);
-    let turns = (from..transcript.len())
-        .rev()
-        .filter_map(|at| transcript.turn(at));
-    let mut newest = true;
-    let mut models = false;
-    let mut now: Option<usize> = None;
-    for turn in turns {
-        match turn.role {
-            role if role.may_be_models() => models = true,
-            // Text before the last response belongs to another message.
-            _ if models => newest = false,
-            _ => continue,
-        }
-        for done in turn.calls().rev().filter_map(|call| done_in(&call)) {
-            match (done, now) {
-                (FinishedItems::One, None) if newest => return true,
-                (FinishedItems::One, _) => {}
-                (FinishedItems::Of(count), None) if newest => now = Some(count),
-                // The list is older, so the newest message marks nothing.
-                (FinishedItems::Of(_), None) => return false,
-                (FinishedItems::Of(before), Some(count)) => return count > before,
-            }
-        }
-        if !newest && now.is_none() {
-            return false;
-        }
-    }
-    now.is_some_and(|count| count > 0)
+    let mut turns = view.turns.iter().enumerate().rev();
+    let newest = turns.by_ref().find(|(_, turn)| turn.role.may_be_models());
+    let Some((last, _)) = newest else { return false };
+    let message = turns.take_while(|(_, turn)| turn.role.may_be_models()).last();
+    let newest = message.map_or(last, |(first, _)| first);
+    finishes_item(&Transcript::from_view(view), from, newest)
 }
 
 /// Whether the user has just accepted a plan: the call that asks for it was answered after the model's last
@@ -98,36 +71,6 @@ pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
         open: count(of(TodoState::is_open)),
         calls: count(calls),
     })
-}
-
-/// Statement of a call about finished items.
-enum FinishedItems {
-    /// This many items of the whole list.
-    Of(usize),
-    /// A single further item.
-    One,
-}
-
-/// Arguments of a call, if it calls a to-do tool.
-fn todo_arguments(call: &ToolCall<'_>) -> Option<Value> {
-    let name = call.name?.get();
-    let is_todo = |name: &str| ToolKind::from_call(name, &serde_json::Value::Null) == ToolKind::Todo;
-    // Most calls are of other tools, whose arguments may be long, so the name is checked first.
-    if !is_todo(&name) && !tools::calls_through(&name) {
-        return None;
-    }
-    let (name, arguments) = tools::called(name.into_owned(), &call.arguments?.get());
-    is_todo(&name).then_some(arguments)
-}
-
-fn done_in(call: &ToolCall<'_>) -> Option<FinishedItems> {
-    let arguments = todo_arguments(call)?;
-    if let Some(state) = todo::state_of_one(&arguments) {
-        return (state == TodoState::Done).then_some(FinishedItems::One);
-    }
-    let list = todo::list(&arguments);
-    let done = list.iter().filter(|item| item.state == TodoState::Done).count();
-    (!list.is_empty()).then_some(FinishedItems::Of(done))
 }
 
 #[cfg(test)]

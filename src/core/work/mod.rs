@@ -42,7 +42,7 @@ pub use index::DraftIndex;
 pub use markers::assumptions;
 pub(crate) use markers::{AnchoredSentence, SentenceClass};
 pub use reader::DraftIndexSettings;
-pub use todos::todo_list;
+pub use todos::{finishes_item, todo_list};
 pub use value::{
     SeenChange, SeenCommand, SeenEffect, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile,
 };

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::message::{IndexedItem, IndexedMessage};
 use super::turns::IndexedTurn;
-use crate::agents::todo::{self, NumberedTodo, TodoItem, TodoList};
+use crate::agents::todo::{self, NumberedTodo, TodoItem, TodoList, TodoState};
 use crate::agents::tools::{self, ToolKind};
 use crate::transcript::{ToolUse, Transcript};
 
@@ -33,27 +35,56 @@ pub(crate) fn newest<'i>(
 /// The newest list that the calls of a transcript wrote from this turn on; empty if there is none.
 pub fn todo_list(transcript: &Transcript<'_>, from: usize) -> Vec<NumberedTodo> {
     let mut list = TodoList::default();
-    let uses = transcript.tool_uses().into_iter();
-    for used in uses.filter(|used| used.turn >= from) {
-        let name = used.call.named();
-        // Most calls are of other tools, whose arguments may be long, so the name is checked first.
-        if ToolKind::from_call(&name, &serde_json::Value::Null) != ToolKind::Todo
-            && !tools::calls_through(&name)
-        {
-            continue;
-        }
-        let (name, arguments) = tools::called(name, &used.call.given());
-        if ToolKind::from_call(&name, &arguments) != ToolKind::Todo {
-            continue;
-        }
-        list.write(used.turn, &todo::list(&arguments));
-        if let Some(result) = succeeded(&used)
-            && let Some((number, text)) = todo::single_item(&result)
-        {
-            list.update(used.turn, number, text, todo::state_of_one(&arguments));
-        }
+    for (used, arguments) in todo_uses(transcript, from) {
+        apply(&mut list, &used, &arguments);
     }
     list.newest().map_or_else(Vec::new, |(_, todos)| todos)
+}
+
+/// Whether a call from the turn `newest` on finishes an item of the list that the calls since `from` wrote.
+pub fn finishes_item(transcript: &Transcript<'_>, from: usize, newest: usize) -> bool {
+    let is_done = |state: TodoState| state == TodoState::Done;
+    let count = |list: TodoList| {
+        let todos = list.newest().map_or_else(Vec::new, |(_, todos)| todos);
+        todos.iter().filter(|todo| is_done(todo.item.state)).count()
+    };
+    let (mut list, mut before) = (TodoList::default(), None);
+    for (used, arguments) in todo_uses(transcript, from) {
+        if used.turn >= newest {
+            before.get_or_insert_with(|| count(list.clone()));
+            // The item may be of a list that was cut.
+            if todo::state_of_one(&arguments).is_some_and(is_done) {
+                return true;
+            }
+        }
+        apply(&mut list, &used, &arguments);
+    }
+    before.is_some_and(|before| count(list) > before)
+}
+
+/// The calls of a to-do tool from this turn on, with their arguments.
+fn todo_uses<'a>(transcript: &Transcript<'a>, from: usize) -> impl Iterator<Item = (ToolUse<'a>, Value)> {
+    let is_todo = |name: &str, arguments: &Value| ToolKind::from_call(name, arguments) == ToolKind::Todo;
+    let uses = transcript.tool_uses().into_iter();
+    uses.filter(move |used| used.turn >= from)
+        .filter_map(move |used| {
+            let name = used.call.named();
+            // Most calls are of other tools, whose arguments may be long, so the name is checked first.
+            if !is_todo(&name, &Value::Null) && !tools::calls_through(&name) {
+                return None;
+            }
+            let (name, arguments) = tools::called(name, &used.call.given());
+            is_todo(&name, &arguments).then_some((used, arguments))
+        })
+}
+
+fn apply(list: &mut TodoList, used: &ToolUse<'_>, arguments: &Value) {
+    list.write(used.turn, &todo::list(arguments));
+    if let Some(result) = succeeded(used)
+        && let Some((number, text)) = todo::single_item(&result)
+    {
+        list.update(used.turn, number, text, todo::state_of_one(arguments));
+    }
 }
 
 /// The text of a result that states no error.
