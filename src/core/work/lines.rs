@@ -31,12 +31,18 @@ pub(crate) fn exit(exit: Option<i32>) -> String {
     }
 }
 
+/// The place of a call, which `session_recall` finds; empty if there is no turn.
+pub(crate) fn place(turn: usize, call: usize) -> String {
+    match (turn, call) {
+        (0, _) => String::new(),
+        (turn, 0) => format!(" (turn {turn})"),
+        (turn, call) => format!(" (turn {turn}, call {call})"),
+    }
+}
+
 /// A statement with its turn. Turn 0 stands for none.
 pub(crate) fn statement(stated: &SeenStatement) -> String {
-    match stated.turn {
-        0 => joined(&stated.text),
-        turn => format!("{} (turn {turn})", joined(&stated.text)),
-    }
+    joined(&stated.text) + &place(stated.turn, 0)
 }
 
 impl SeenVerification {
@@ -53,17 +59,18 @@ impl SeenVerification {
             Some(false) => "",
             None => "; files may have changed after it",
         };
-        format!("{}: {ended} (turn {}){since}", code(&self.command), self.turn)
+        format!(
+            "{}: {ended}{}{since}",
+            code(&self.command),
+            place(self.turn, self.call)
+        )
     }
 }
 
 impl SeenChange {
     /// The change of the file, and its reason.
     pub(crate) fn line(&self, has_why: bool) -> String {
-        let place = match self.turn {
-            0 => String::new(),
-            turn => format!(" (turn {turn})"),
-        };
+        let place = place(self.turn, self.call);
         let why = self.why.as_ref().filter(|_| has_why);
         let why = why.map_or(String::new(), |why| format!(": {}", joined(why)));
         format!("{} {}{place}{why}", code(&self.path), self.change.name())
@@ -79,12 +86,12 @@ impl SeenEffect {
             None if self.is_running => RUNNING,
             None => "ran, exit code unknown",
         };
-        format!("{}: {ended} (turn {})", code(&self.command), self.turn)
+        format!("{}: {ended}{}", code(&self.command), place(self.turn, self.call))
     }
 }
 
 impl SeenFailure {
-    /// The failed command, and the lines of its error.
+    /// The failed command with its place, and the lines of its error.
     pub(crate) fn line(&self, lines: usize) -> String {
         let exit = match self.exit {
             Some(code) => format!(" (exit {code})"),
@@ -99,6 +106,7 @@ impl SeenFailure {
         };
         let quoted = self.lines.iter().take(lines);
         let quoted: String = quoted.map(|line| format!("\n  > {line}")).collect();
-        format!("{}{exit}{who}{since}{quoted}", code(&self.command))
+        let place = place(self.turn, self.call);
+        format!("{}{exit}{who}{place}{since}{quoted}", code(&self.command))
     }
 }

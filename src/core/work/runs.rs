@@ -18,6 +18,8 @@ pub(crate) struct VerificationRun {
     pub(crate) verified: SeenVerification,
     /// Number of the group of calls that the model made at once.
     pub(crate) group: usize,
+    /// Number of the call.
+    pub(crate) call: usize,
     /// Whether a later command of the same line may change files.
     pub(crate) changes_after: bool,
 }
@@ -62,7 +64,7 @@ impl VerificationRuns {
             let others = maybe.iter().flatten();
             let mut unsure = others.filter(|(group, call)| {
                 // Calls of one group ran in an unknown order, so another call of the group may have come later.
-                *group > run.group || *group == run.group && *call != run.verified.call
+                *group > run.group || *group == run.group && *call != run.call
             });
             match changed {
                 Some(group) if group > run.group => Some(true),
@@ -74,7 +76,7 @@ impl VerificationRuns {
         };
         let mut runs: Vec<&VerificationRun> = self.last.values().collect();
         // The map has no order; the command decides between runs of one line.
-        runs.sort_by_key(|run| (run.verified.call, &run.verified.command));
+        runs.sort_by_key(|run| (run.call, &run.verified.command));
         let verified = runs.into_iter().map(|run| SeenVerification {
             stale: stale(run),
             ..run.verified.clone()
@@ -104,7 +106,9 @@ impl LastEffects {
     /// All effects, oldest first.
     pub(crate) fn all(self) -> Vec<SeenEffect> {
         let mut effects: Vec<SeenEffect> = self.0.into_values().collect();
-        effects.sort_by(|a, b| (a.call, a.purpose, &a.command).cmp(&(b.call, b.purpose, &b.command)));
+        effects.sort_by(|a, b| {
+            (a.turn, a.call, a.purpose, &a.command).cmp(&(b.turn, b.call, b.purpose, &b.command))
+        });
         effects
     }
 }

@@ -96,7 +96,7 @@ impl<'i> TranscriptWalk<'i> {
                     purpose: run.purpose,
                     command: command_line(run, key),
                     turn: done.turn,
-                    call: self.call,
+                    call: self.number,
                     passed: run.end(end).passed(),
                     is_running: end.is_running,
                     lines: lines.to_vec(),
@@ -153,7 +153,7 @@ impl<'i> TranscriptWalk<'i> {
                 passed: ended.passed(),
                 is_running: ended == RunEnd::Running,
                 turn: done.turn,
-                call: self.call,
+                call: self.number,
                 stale: None,
             };
             self.check(done.call, keyed, verified);
@@ -169,6 +169,7 @@ impl<'i> TranscriptWalk<'i> {
         let kept = VerificationRun {
             verified,
             group: self.group,
+            call: self.call,
             changes_after: keyed.run.changes_after || !call.whole,
         };
         self.runs.put(keyed.key.clone(), kept);

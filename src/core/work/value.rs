@@ -74,7 +74,7 @@ pub struct SeenVerification {
     pub passed: Option<bool>,
     /// The turn, from 1.
     pub turn: usize,
-    /// The number of the call, from 1.
+    /// The number of the call, from 1; 0 if the user ran it.
     #[serde(skip)]
     pub call: usize,
     /// Whether the command still ran in the background when last seen.
@@ -137,7 +137,7 @@ pub struct SeenEffect {
     pub command: String,
     /// The turn, from 1.
     pub turn: usize,
-    /// The number of the call, from 1.
+    /// The number of the call, from 1; 0 if the user ran it.
     pub call: usize,
     /// Whether the command succeeded; `None` if unknown.
     pub passed: Option<bool>,
@@ -157,7 +157,7 @@ pub struct SeenFailure {
     pub exit: Option<i32>,
     /// The turn, from 1.
     pub turn: usize,
-    /// The number of the call, from 1.
+    /// The number of the call, from 1; 0 if the user ran it.
     pub call: usize,
     /// At most three lines of the error.
     pub lines: Vec<String>,

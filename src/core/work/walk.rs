@@ -38,6 +38,10 @@ pub(crate) struct TranscriptWalk<'i> {
     pub(super) group: usize,
     /// Number of the current call, from 1.
     pub(super) call: usize,
+    /// Number of the model's call, from 1, as locators show it; 0 for a command that the user ran.
+    pub(super) number: usize,
+    /// Number of the model's calls so far, without those of baton's tools.
+    called: usize,
     /// Whether a result came after the last call, so that the next call begins a group.
     after_result: bool,
     /// The last group in which a file certainly changed.
@@ -117,7 +121,7 @@ impl<'i> TranscriptWalk<'i> {
                             self.reply = LastReply::default();
                         }
                         IndexedItem::Call(call) => {
-                            self.begin();
+                            self.begin(call);
                             self.take(turn.n, call, answers.get(&(at, i)).copied());
                         }
                     }
@@ -135,11 +139,14 @@ impl<'i> TranscriptWalk<'i> {
         self.may_change(false);
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, call: &IndexedCall) {
         // Calls without a result in between were made at once.
         self.group += usize::from(self.after_result);
         self.after_result = false;
         self.call += 1;
+        let counts = call.kind != ToolKind::Own && !call.by_user;
+        self.called += usize::from(counts);
+        self.number = if counts { self.called } else { 0 };
     }
 
     fn take(&mut self, turn: usize, call: &'i IndexedCall, outcome: Option<&'i IndexedResult>) {
@@ -159,7 +166,7 @@ impl<'i> TranscriptWalk<'i> {
         }
         let done = CompletedCall {
             turn,
-            number: self.call,
+            number: self.number,
             call,
             outcome,
         };
@@ -285,7 +292,7 @@ impl<'i> TranscriptWalk<'i> {
         FileEdit {
             group: self.group,
             turn,
-            call: self.call,
+            call: self.number,
             why: self.reply.why(path),
         }
     }

@@ -201,7 +201,7 @@ fn last_of_each<'i>(work: &Work<'i>) -> HashMap<(ToolKind, &'i str), usize> {
 /// The text above the turns: size, repository, to-do list, changed files.
 fn head(work: &Work<'_>, request: &DraftSpec<'_>) -> String {
     /// Maximum number of files named above the turns; the last ones are kept.
-    const MAX_FILES: usize = 40;
+    const MAX_FILES: usize = 36;
     let mut out = format!(
         "{}; turns and lines that matter least are left out. Earlier requests are done.\n",
         plural(work.turns.len() as u64, "turn")

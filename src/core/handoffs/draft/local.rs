@@ -10,6 +10,7 @@ use crate::agents::todo::TodoState;
 use crate::text::tokens::tokens;
 use crate::text::words::plural;
 use crate::work::excerpt::{one_line, sentences};
+use crate::work::lines::place;
 use crate::work::turns::IndexedTurn;
 use crate::work::{AnchoredSentence, SeenCommand, SentenceClass, Work, is_kept, requests};
 use std::borrow::Cow;
@@ -135,6 +136,8 @@ impl DraftBuilder<'_, '_> {
             };
             let item = |text: &str| match keep.kept {
                 RetentionReason::First => format!("It began with (done): {}", indented(text)),
+                // The line of a failure has its place before the quoted error.
+                RetentionReason::Failure => format!("- {}", indented(text)),
                 _ => format!("- {} (turn {})", indented(text), keep.turn),
             };
             self.add(group, rank, keep.turn, item(&keep.full), Some(item(&keep.short)));
@@ -261,7 +264,7 @@ impl DraftBuilder<'_, '_> {
         for failure in facts.failures.iter().filter(|failure| !failure.is_run) {
             let (call, turn) = (&failure.command, failure.turn);
             let error = failure.lines.first().map_or("", String::as_str);
-            let text = format!("- {call}: {error} (turn {turn})");
+            let text = format!("- {call}: {error}{}", place(turn, failure.call));
             self.add(LineGroup::DeadEnds, PieceRank::Anchor, turn, text, None);
         }
     }

@@ -93,6 +93,22 @@ impl<'a> RecallIndex<'a> {
         self.turns.get(turn).map_or(0, |read| read.handoffs) + 1
     }
 
+    /// The call with this number in the newest part between two handoffs that has so many, as drafts count them.
+    pub(super) fn call_at(&self, number: usize) -> Option<usize> {
+        let (mut found, mut part, mut count) = (None, 0, 0);
+        for (at, called) in self.calls.iter().enumerate() {
+            let here = self.handoff(called.turn);
+            if std::mem::replace(&mut part, here) != here {
+                count = 0;
+            }
+            count += usize::from(called.kind != ToolKind::Own);
+            if count == number && called.kind != ToolKind::Own {
+                found = Some(at);
+            }
+        }
+        found
+    }
+
     /// Numbers of turns and of handoffs, including the handoff that made the last cut.
     pub(super) fn extent(&self) -> (u32, u32) {
         let last = self.turns.len().saturating_sub(1);

@@ -105,6 +105,20 @@ impl Question {
         all
     }
 
+    /// The number of the call that the question locates, as drafts do: `turn 2, call 31`.
+    pub(super) fn call(&self) -> Option<usize> {
+        let small = self.query.to_lowercase();
+        let words: Vec<&str> = small
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let number = |name: &str| {
+            let at = words.iter().position(|word| *word == name)?;
+            words.get(at + 1)?.parse().ok()
+        };
+        number("turn").and_then(|_: usize| number("call"))
+    }
+
     /// For each word of the question, the words of a vocabulary that match it, with their weights.
     pub(super) fn groups(&self, vocabulary: &Vocabulary) -> Vec<Vec<(WordNumber, f32)>> {
         let words = self.words();

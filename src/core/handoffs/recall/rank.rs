@@ -83,7 +83,18 @@ pub(super) fn ranked(index: &RecallIndex<'_>, question: &Question) -> (Vec<Ranke
         passage: one.passage,
         later: returns(index, one, &all, &mass, top * SAME),
     });
-    (distinct(index, ranked), weights)
+    let mut ranked = distinct(index, ranked);
+    // A question that locates a call gets that call with its result first, whatever else it names.
+    if let Some(call) = question.call().and_then(|number| index.call_at(number)) {
+        let is_its = |passage: usize| index.passages[passage].call == Some(call);
+        ranked.retain(|one| !is_its(one.passage));
+        let own = (0..index.passages.len())
+            .filter(|passage| is_its(*passage))
+            .take(1 + OF_ONE);
+        let own = own.map(|passage| RankedPassage { passage, later: None });
+        ranked.splice(0..0, own);
+    }
+    (ranked, weights)
 }
 
 /// The best passages, best first, with a limit for each part.

@@ -86,15 +86,15 @@ Before this task the model ended with:
 ## Operational context
 
 Last runs:
-- `cargo test`: passed (turn 1); files changed after it
-- `cargo clippy`: **exit 101** (turn 2)
+- `cargo test`: passed (turn 1, call 2); files changed after it
+- `cargo clippy`: **exit 101** (turn 2, call 6)
 
 Failed, and not yet settled:
-- `cargo clippy` (exit 101)
-    > error: unused import (turn 2)
+- `cargo clippy` (exit 101) (turn 2, call 6)
+    > error: unused import
 
 ## Files
-- `src/writer.rs` written (turn 2): The writer goes into a file of its own.
+- `src/writer.rs` written (turn 2, call 4): The writer goes into a file of its own.
 
 <read-files>
 src/lib.rs

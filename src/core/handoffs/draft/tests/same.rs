@@ -20,7 +20,7 @@ fn a_check_before_a_script_that_may_change_files_is_stale_perhaps_in_both() {
     ));
     all.extend(ran("b", "python3 tools/rewrite.py", "done", false));
     let (local, document) = both(&all);
-    let line = "- `cargo test`: passed (turn 1); files may have changed after it\n";
+    let line = "- `cargo test`: passed (turn 1, call 1); files may have changed after it\n";
     assert!(local.contains(line), "{local}");
     let markdown = document.markdown();
     assert!(markdown.contains(line), "{markdown}");
@@ -59,10 +59,10 @@ fn an_error_that_a_later_failing_run_no_longer_shows_is_not_known_to_be_settled(
         ));
     }
     let (local, document) = both(&all);
-    let told = "- `cargo test` (exit 101); not known whether it still fails\n    > error: cannot find value";
+    let told = "- `cargo test` (exit 101) (turn 1, call 1); not known whether it still fails\n    > error: cannot find value";
     assert!(local.contains(told), "{local}");
     assert!(
-        local.contains("- `cargo test` (exit 101)\n    > error: mismatched types"),
+        local.contains("- `cargo test` (exit 101) (turn 1, call 2)\n    > error: mismatched types"),
         "{local}"
     );
     assert_eq!(
@@ -143,9 +143,9 @@ fn a_file_is_told_with_the_sentence_that_belongs_to_its_change() {
     ));
     let (local, document) = both(&all);
     for line in [
-        "- `src/parser.rs` modified (turn 1)\n",
-        "- `src/tree.rs` modified (turn 1): `src/tree.rs` needs a depth.\n",
-        "Changed by calls, and perhaps not as they left them:\n- `src/lexer.rs` modified (turn 1): The lexer loses the last token, so it keeps one more\n",
+        "- `src/parser.rs` modified (turn 1, call 2)\n",
+        "- `src/tree.rs` modified (turn 1, call 3): `src/tree.rs` needs a depth.\n",
+        "Changed by calls, and perhaps not as they left them:\n- `src/lexer.rs` modified (turn 1, call 1): The lexer loses the last token, so it keeps one more\n",
     ] {
         assert!(local.contains(line), "{line}\n{local}");
     }
@@ -165,7 +165,7 @@ fn a_command_in_the_background_still_runs() {
     ));
     let (local, document) = both(&all);
     assert!(
-        local.contains("- `npm run dev`: still ran in the background (turn 1)"),
+        local.contains("- `npm run dev`: still ran in the background (turn 1, call 1)"),
         "{local}"
     );
     assert_eq!(document.commands_run[0].exit, None);

@@ -180,7 +180,7 @@ fn commands_of_the_user_are_in_everything_that_is_made_of_the_index() {
         let local = index.local(&request(4000)).unwrap();
         for line in [
             format!("- `{MIGRATED}`: {went} (turn 1)\n  > {PRINTED}"),
-            format!("- `{FAILED}`{end}, run by the user\n    > {ERROR} (turn 1)"),
+            format!("- `{FAILED}`{end}, run by the user (turn 1)\n    > {ERROR}"),
             "Goal (the last open request): Mend the importer.".to_owned(),
         ] {
             assert!(local.contains(&line), "{agent}: {line}\n{local}");

@@ -260,3 +260,20 @@ fn no_line_of_ours_and_nothing_of_the_harness_is_quoted() {
         "{found_text}"
     );
 }
+
+#[test]
+fn a_call_is_found_by_its_place_in_a_draft() {
+    let mut messages = vec![user("Port the importer.")];
+    messages.extend(ran("a", "cargo build", "error: no main", true));
+    messages.push(user("Once more."));
+    messages.extend(ran("b", "cargo test", "9 passed", false));
+    messages.extend(ran("c", "cargo doc", "Documenting importer", false));
+    for query in ["turn 2, call 2", "Call 2 of turn 2: which build failed?"] {
+        let text = answer_to(&messages, query);
+        let first = text.lines().find(|line| line.starts_with("1. ")).unwrap();
+        assert!(first.contains("`cargo test`"), "{query}: {text}");
+    }
+    // A number alone locates nothing.
+    assert!(!answer_to(&messages, "call 2 of build").contains("1. Turn 2"));
+    assert!(answer_to(&messages, "turn 7, call 70").starts_with("Nothing found"));
+}
