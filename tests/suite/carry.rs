@@ -121,7 +121,7 @@ async fn what_was_said_is_carried_by_rank(variant: Variant) {
         "\n\n<carried-over>\nThe user's newest message, quoted. It is still to be answered unless the text above says that it is \
          done:\n- I think the old format should stay, because two customers read it.\n  (The model asked: Shall I go on with the \
          exporter?)\n  yes please\nThe user's rules and decisions, quoted word for word. They hold unless the text above says \
-         otherwise:\n- {NEVER} [said with: Port the importer. That is done.]\nWhat else the user said, quoted, newest first. Requests among it may be done:\n- Port the \
+         otherwise:\n- {NEVER} [said with: Port the importer. That is done.]\nEarlier requests. They are done; do not run them again. What they say of how to work holds:\n- Port the \
          importer.\n</carried-over>"
     );
     assert_eq!(stage.sent(), [format!("{}{block}", carry())]);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::handoffs::draft::{DONE, tokens};
 use crate::record::{CarriedItem, CarriedKind, CarriedState};
+use crate::text::tokens::beginning;
 
 const OPENS: &str = "<carried-over>\n";
 const CLOSES: &str = "</carried-over>";
@@ -20,6 +21,7 @@ const CLAIMS: &str = "Said above, and contradicted by what was seen:";
 const FILES: &str = "Files that were changed, and are not named above:";
 
 const ITEM: &str = "- ";
+const CUT: &str = " […]";
 const SET_IN: &str = "\n  ";
 
 /// Chooses the lines of a block within its token budget.
@@ -45,6 +47,16 @@ impl BlockWriter {
             false => CarriedState::LeftOut,
         };
         CarriedItem { kind, state, text }
+    }
+
+    /// The beginning of a line that takes at most half of the budget with its heading.
+    pub(super) fn half(&self, kind: CarriedKind, text: &str) -> String {
+        let around = tokens(heading(kind)) + tokens(ITEM) + tokens(CUT) + 2;
+        match beginning(text, (self.left / 2).saturating_sub(around)) {
+            // Without room for a word, the line is left out whole.
+            some if some.is_empty() || some.len() == text.len() => text.to_owned(),
+            begins => format!("{}{CUT}", begins.trim_end()),
+        }
     }
 
     /// Takes a line into the budget; `false` if it does not fit.

@@ -143,6 +143,11 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let finished = seen.map_or(&[][..], |seen| &seen.finished);
     let newest = words.newest.as_ref().filter(|_| has_all);
     let newest = newest.and_then(|newest| newest.quoted(finished));
+    // With a small budget, the newest message must leave room for rules.
+    let newest = match words.rules.is_empty() {
+        true => newest,
+        false => newest.map(|newest| lacking.block.half(CarriedKind::Newest, &newest)),
+    };
     let newest = newest.filter(|newest| {
         let is_there = lacking.index.has(newest, false);
         let item = lacking.block.put(CarriedKind::Newest, newest.clone(), is_there);

@@ -64,7 +64,7 @@ impl Statement {
             false => small.clone(),
         };
         let mut statement = Self {
-            corrects: WORDS.corrects.occur_in(&corrects),
+            corrects: WORDS.corrects.occur_in(&corrects) || is_new_state(&corrects),
             adds: WORDS.adds.occur_in(&small),
             insists: WORDS.insists.occur_in(&small),
             ..Self::default()
@@ -266,6 +266,17 @@ pub(crate) fn gives_value(sentence: &str) -> bool {
         statement.exclusive && statement.values.iter().any(of_fact)
     };
     !sentence.trim_end().ends_with('?') && is_one(Statement::from_sentence(sentence))
+}
+
+/// Whether a lower-case sentence tells how something is now: "the port is now 9002", "Ada now owns it", "use tabs now".
+fn is_new_state(small: &str) -> bool {
+    let words: Vec<&str> = small
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let states = |at: usize| words.get(at).is_some_and(|word| WORDS.states.contains(word));
+    let is_new = |at: usize| at + 1 == words.len() || states(at + 1) || at > 0 && states(at - 1);
+    (0..words.len()).any(|at| words[at] == "now" && is_new(at))
 }
 
 /// Whether the words before a value show that it is the only one of its kind: "our working branch", "we are in phase".

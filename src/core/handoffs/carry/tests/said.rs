@@ -171,6 +171,22 @@ fn a_reply_stands_with_what_it_answers() {
 }
 
 #[test]
+fn a_small_budget_has_room_for_a_rule_beside_the_newest_message() {
+    let request = "Port the exporter to the new interface, with all of its options, its tests and its pages, and then look at the importer.";
+    let messages = [user("Never touch `migrations/`."), model("Ok."), user(request)];
+    let block = behind(&messages, 100);
+    assert!(
+        block.contains("- Port the exporter to the new interface")
+            && block.contains(" […]\n")
+            && block.contains("- Never touch"),
+        "{block}"
+    );
+    // Without rules the message may take it all.
+    assert!(behind(&[user(request)], 100).contains("look at the importer."));
+    assert!(behind(&messages, 600).contains("look at the importer."));
+}
+
+#[test]
 fn a_newest_message_keeps_the_short_paste_that_it_announces() {
     let announced = "Look at this:\n```\nerror: the file is gone\n```";
     assert!(behind(&[user(announced)], 600).contains("error: the file is gone"));
