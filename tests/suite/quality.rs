@@ -124,6 +124,8 @@ struct Score {
     /// Number of items that are not marked as replaced.
     unmarked: usize,
     stale: (usize, usize),
+    /// Earlier values that are stated as current.
+    told: Vec<String>,
     tokens: usize,
     sessions: usize,
     lost: BTreeMap<String, usize>,
@@ -145,7 +147,10 @@ impl Score {
                 }
             }
             self.stale.1 += usize::from(!canary.superseded.is_empty());
-            self.stale.0 += usize::from(canary.is_stale_in(&current));
+            if canary.is_stale_in(&current) {
+                self.stale.0 += 1;
+                self.told.push(format!("{name} {}", canary.id));
+            }
         }
     }
 
@@ -197,7 +202,10 @@ async fn judged() {
         let used = score.tokens / score.sessions;
         println!("| {tokens} | {held} of {rules} | {told} of {stale} | {used} |");
         if tokens == 600 {
-            println!("unmarked: {}; lost: {:?}", score.unmarked, score.lost);
+            println!(
+                "unmarked: {}; lost: {:?}; told: {:?}",
+                score.unmarked, score.lost, score.told
+            );
             score.assert(97);
         }
     }

@@ -24,10 +24,24 @@ const ITEM: &str = "- ";
 const CUT: &str = " […]";
 const SET_IN: &str = "\n  ";
 
+/// Budget in tokens below which the headings are short, because they would take most of it.
+const SHORT: usize = 200;
+
+/// Headings of a block with a small budget.
+const SHORT_NEWEST: &str = "The user's newest message, to be answered:";
+const SHORT_RULES: &str = "The user's rules:";
+const SHORT_SAID: &str = "The user also said:";
+
+/// Whether a block with this budget has only the user's words and short headings.
+pub(super) fn is_short(budget: usize) -> bool {
+    budget < SHORT
+}
+
 /// Chooses the lines of a block within its token budget.
 pub(super) struct BlockWriter {
     left: usize,
     kinds: Vec<CarriedKind>,
+    is_short: bool,
 }
 
 impl BlockWriter {
@@ -36,6 +50,7 @@ impl BlockWriter {
         Self {
             left: budget.saturating_sub(around),
             kinds: Vec::new(),
+            is_short: is_short(budget),
         }
     }
 
@@ -51,7 +66,7 @@ impl BlockWriter {
 
     /// The beginning of a line that takes at most half of the budget with its heading.
     pub(super) fn half(&self, kind: CarriedKind, text: &str) -> String {
-        let around = tokens(heading(kind)) + tokens(ITEM) + tokens(CUT) + 2;
+        let around = tokens(heading(kind, self.is_short)) + tokens(ITEM) + tokens(CUT) + 2;
         match beginning(text, (self.left / 2).saturating_sub(around)) {
             // Without room for a word, the line is left out whole.
             some if some.is_empty() || some.len() == text.len() => text.to_owned(),
@@ -66,7 +81,7 @@ impl BlockWriter {
         let line = tokens(text) + tokens(ITEM) + 1;
         // The first line of a kind also pays for the heading.
         let heading = match is_first {
-            true => tokens(heading(kind)) + 1,
+            true => tokens(heading(kind, self.is_short)) + 1,
             false => 0,
         };
         let Some(left) = self.left.checked_sub(line + heading) else {
@@ -78,15 +93,15 @@ impl BlockWriter {
     }
 }
 
-/// Formats the block of added items; `None` if there are none. `left_out` is its last line.
-pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>) -> Option<String> {
+/// Formats the block of added items within a budget; `None` if there are none. `left_out` is its last line.
+pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>, budget: usize) -> Option<String> {
     let mut out = OPENS.to_owned();
     // Lines were chosen by priority, but are listed by kind, in the order of the enum.
     for kind in CarriedKind::ALL {
         let added = |item: &&CarriedItem| item.kind == kind && item.state == CarriedState::Added;
         for (at, item) in items.iter().filter(added).enumerate() {
             if at == 0 {
-                out.extend([heading(kind), "\n"]);
+                out.extend([heading(kind, is_short(budget)), "\n"]);
             }
             // Indents the further lines of a message, so that none of them is read as a heading or an item.
             out.extend([ITEM, &item.text.replace('\n', SET_IN), "\n"]);
@@ -96,8 +111,11 @@ pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>) -> Option<Stri
     (out.len() > OPENS.len()).then(|| out + CLOSES)
 }
 
-fn heading(kind: CarriedKind) -> &'static str {
+fn heading(kind: CarriedKind, is_short: bool) -> &'static str {
     match kind {
+        CarriedKind::Newest if is_short => SHORT_NEWEST,
+        CarriedKind::Said if is_short => SHORT_SAID,
+        CarriedKind::Rule if is_short => SHORT_RULES,
         CarriedKind::Newest => NEWEST,
         CarriedKind::Said => SAID,
         CarriedKind::Rule => RULES,
@@ -121,7 +139,7 @@ pub(super) fn split(prompt: &str) -> (&str, Vec<&str>) {
         return (prompt, Vec::new());
     };
     let mut lines = block.lines();
-    let has_rules = lines.any(|line| line == RULES);
+    let has_rules = lines.any(|line| line == RULES || line == SHORT_RULES);
     // Without the heading of the rules, all items belong to other kinds.
     let rules = lines
         .map_while(|line| line.strip_prefix(ITEM))

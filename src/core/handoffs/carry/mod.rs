@@ -117,21 +117,19 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         };
     }
     let has_all = policy.scope == CarryScope::All;
-    // The line about recall is written even if no item is, so its tokens are not available to items.
+    // The line about recall is written even if no item is, so its tokens are not available to items. A small block has none.
     let left_out = words
         .left_out
-        .as_ref()
-        .filter(|_| has_all && policy.tokens > 0)
-        .map(LeftOut::line);
+        .filter(|_| has_all && !block::is_short(policy.tokens));
+    let left_out = left_out.as_ref().map(LeftOut::line);
+    let budget = policy
+        .tokens
+        .saturating_sub(left_out.as_deref().map_or(0, draft::tokens));
     let (before_done, has_done) = draft::without_done(prompt);
     let mut lacking = Lacking {
         // The list of finished requests does not count: a statement in it is reported as done, and need not hold.
         index: PromptIndex::from_prompt(&before_done),
-        block: BlockWriter::within(
-            policy
-                .tokens
-                .saturating_sub(left_out.as_deref().map_or(0, draft::tokens)),
-        ),
+        block: BlockWriter::within(budget),
         items: Vec::new(),
     };
     let seen = seen.filter(|_| has_all);
@@ -171,7 +169,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         lacking.rest(&words.rest, newest.as_deref(), done);
     }
     let items = lacking.items;
-    let prompt = match block::text(&items, left_out.as_deref()) {
+    let prompt = match block::text(&items, left_out.as_deref(), budget) {
         // The user's words may contain text like a marker. The markers of the prompt have been escaped before.
         Some(block) => format!("{prompt}\n\n{}", sentinel::normalised(&block)),
         None => prompt.to_owned(),

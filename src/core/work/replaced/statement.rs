@@ -8,7 +8,7 @@ use crate::text::prose::has_word;
 const MOST_WORDS: usize = 64;
 
 /// Number of words at the start of a sentence among which a prohibition has its `never` or `not`.
-const MAX_WORDS_BEFORE_FORBIDDING: usize = 5;
+const MAX_WORDS_BEFORE_FORBIDDING: usize = 8;
 
 /// Maximum number of words in a key, and in the value of a line like `region: eu-west-1`.
 const KEY_WORDS: usize = 4;

@@ -258,13 +258,13 @@ fn what_is_missing_stands_behind_the_prompt_and_is_read_again() {
 #[test]
 fn over_the_bound_what_is_forbidden_comes_first() {
     let said = [user(NEVER), user(ENGLISH)];
-    let carried = carry("Go on.", &words(found(&said, &[], &[])), None, all(46));
+    let carried = carry("Go on.", &words(found(&said, &[], &[])), None, all(31));
     assert_eq!(
         states(&carried, CarriedKind::Rule),
         [(CarriedState::LeftOut, ENGLISH), (CarriedState::Added, NEVER)]
     );
     let added = &carried.prompt["Go on.\n\n".len()..];
-    assert!(crate::handoffs::draft::tokens(added) <= 46, "{added}");
+    assert!(crate::handoffs::draft::tokens(added) <= 31, "{added}");
     assert_eq!(carry("Go on.", &words(two()), None, all(0)).prompt, "Go on.");
 }
 

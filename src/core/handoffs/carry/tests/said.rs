@@ -60,7 +60,7 @@ fn the_newest_message_is_carried_whole_and_the_rest_by_rank() {
         )
     );
     // Sentences that decide something come before others.
-    let few = behind(&messages, 105);
+    let few = behind(&messages, 80);
     assert!(
         few.contains(decision) && few.contains("docs/export.md") && !few.contains("CSV"),
         "{few}"
