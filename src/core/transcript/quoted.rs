@@ -72,7 +72,7 @@ impl Transcript<'_> {
     }
 }
 
-/// A text without the marks of emphasis and code in Markdown.
+/// Removes the marks of emphasis and code in Markdown.
 fn without_marks(text: &[u8]) -> Cow<'_, [u8]> {
     let mut out = Vec::new();
     let mut copied = 0;

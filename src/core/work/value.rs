@@ -32,7 +32,7 @@ pub struct SeenFacts {
     pub todos_turn: usize,
     /// The user's requests that the model reported as done, without those that were made again.
     pub finished: Vec<SeenStatement>,
-    /// Sentences in which the user asked for something before the current task, if nothing of it is known to be left.
+    /// The user's sentences that ask for something before the current task, except for requests that the model left unfinished.
     pub done_requests: Vec<SeenStatement>,
     /// Unanswered questions to the user.
     pub questions: Vec<SeenStatement>,

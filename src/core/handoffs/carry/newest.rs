@@ -230,7 +230,7 @@ impl NewestMessage {
     }
 }
 
-/// The text of a message; of a long one, the beginning and the end of what was typed.
+/// The text of a message; of a long one, the beginning and the end of the typed lines.
 fn whole(message: &UserMessage) -> String {
     // `Look at this:` asks for nothing without the paste after it.
     if message.text.trim().len() <= MAX_MESSAGE_BYTES && message.lines().join("").ends_with(':') {

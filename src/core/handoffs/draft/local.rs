@@ -331,7 +331,7 @@ impl DraftBuilder<'_, '_> {
         let first = work.earlier().next().map(|turn| turn.n);
         for turn in work.earlier().rev() {
             let (_, said) = work.sentences(turn);
-            // One line for each message, because its sentences belong together.
+            // The sentences of a message share a line, because they belong together.
             if !said.is_empty() {
                 let (said, item) = (said.join(" "), |text: &str| format!("- {text} (turn {})", turn.n));
                 let short = item(&one_line(&said, LINE));

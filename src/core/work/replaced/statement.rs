@@ -268,7 +268,7 @@ pub(crate) fn gives_value(sentence: &str) -> bool {
     !sentence.trim_end().ends_with('?') && is_one(Statement::from_sentence(sentence))
 }
 
-/// Whether a lower-case sentence tells how something is now: "the port is now 9002", "Ada now owns it", "use tabs now".
+/// Whether a lower-case sentence states a new value: "the port is now 9002", "Ada now owns it", "use tabs now".
 fn is_new_state(small: &str) -> bool {
     let words: Vec<&str> = small
         .split(|c: char| !c.is_alphanumeric())

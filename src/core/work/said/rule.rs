@@ -191,13 +191,13 @@ fn is_lifting(small: &str, words: &str) -> bool {
             .any(|(at, _)| !is_negated(&small[..at]))
 }
 
-/// Whether a text ends with a word that negates what follows it.
+/// Whether a string ends with a word that negates the next one.
 fn is_negated(before: &str) -> bool {
     let before = before.trim_end();
     ["not", "n't", "never"].iter().any(|no| before.ends_with(no))
 }
 
-/// Whether a clause that begins with `never` describes what happened: `never called`.
+/// Whether a clause that begins with `never` describes the past: `never called`.
 fn is_past(clause: &str) -> bool {
     let verb = clause
         .strip_prefix("never ")

@@ -158,7 +158,7 @@ fn is_commit(line: &str) -> bool {
     hash.is_some_and(|hash| hash.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// The part of a line before a terminal's prompt that was pasted into it.
+/// The part of a line before a pasted terminal prompt.
 fn before_prompt(line: &str) -> &str {
     line.find('❯').map_or(line, |at| line[..at].trim_end())
 }
@@ -192,7 +192,7 @@ fn is_place(word: &str) -> bool {
 
 fn is_fence(line: &str) -> bool {
     let begins = |fence: &str| line.starts_with(fence);
-    // Quotes stand alone, or close a line of the quotation.
+    // The closing quotes may end a line of the quotation.
     begins("```")
         || begins("~~~")
         || line.trim_matches('"').is_empty() && line.len() == 3
