@@ -236,6 +236,8 @@ impl Proxy {
             command.env(format!("BATON_UPSTREAMS__{upstream}__BASE_URL"), provider);
         }
         command.env("BATON_HANDOFF__RETRIES", RETRIES.to_string());
+        // The scripts check the prompts alone. The block after a prompt has tests of its own.
+        command.env("BATON_HANDOFF__APPEND_TOKENS", "0");
         // The brake must stop none of these runs.
         command.env("BATON_BRAKE__NO_PROGRESS", "true");
         Proxy {
