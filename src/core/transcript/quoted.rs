@@ -24,7 +24,7 @@ impl Transcript<'_> {
         let needles = sentences.iter().map(|(_, sentence)| {
             // The raw body is searched, which has the sentence with its JSON escapes.
             let literal = serde_json::Value::from(*sentence).to_string();
-            without_marks(literal[1..literal.len() - 1].as_bytes()).into_owned()
+            without_marks(&literal.as_bytes()[1..literal.len() - 1]).into_owned()
         });
         if sentences.is_empty() {
             return found;
