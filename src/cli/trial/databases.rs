@@ -40,9 +40,14 @@ pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> rusqlite::Result<Option<
     // A view, a virtual table or a computed column could run any function, and a single function call cannot be
     // interrupted.
     let has = |table: &str| {
-        let query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0
-            AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo(?1) WHERE hidden > 0)";
-        connection.query_row(query, [table], |_| Ok(())).is_ok()
+        let query = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0";
+        let mut is_plain = connection.query_row(query, [table], |_| Ok(())).is_ok();
+        // As a statement: a table of the file could take the place of the function `pragma_table_xinfo`.
+        let asked = connection.pragma(None, "table_xinfo", table, |row| {
+            is_plain &= row.get::<_, i64>("hidden")? == 0;
+            Ok(())
+        });
+        is_plain && asked.is_ok()
     };
     match () {
         () if has("part") && has("message") => opencode(&connection, take)?,
@@ -166,6 +171,9 @@ mod tests {
             ("views", format!("CREATE VIEW messages AS {endless}; CREATE VIEW sessions AS {endless};")),
             ("computed", "CREATE TABLE part (id, message_id, data); CREATE TABLE message (id, session_id, time_created,
                 data AS (instr(hex(zeroblob(60000000)), hex(zeroblob(30000000)) || '1')));".to_owned()),
+            ("shadowed", "CREATE TABLE part (id, message_id, data); CREATE TABLE message (id, session_id, time_created,
+                data AS (instr(hex(zeroblob(60000000)), hex(zeroblob(30000000)) || '1')));
+                CREATE VIRTUAL TABLE pragma_table_xinfo USING fts5(hidden);".to_owned()),
             ("virtual", "CREATE TABLE part (id); CREATE VIRTUAL TABLE message USING fts5(id, session_id, time_created, data);".to_owned()),
         ] {
             let path = dir.path().join(name);
