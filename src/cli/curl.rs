@@ -35,7 +35,7 @@ pub(super) fn line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> CliR
         "baton show {} --sent --leg {} | curl -sS -X {} {}",
         row.id,
         leg + 1,
-        method.map_or("POST", |(method, _)| method),
+        quoted(method.map_or("POST", |(method, _)| method)),
         quoted(&[url, query(url)].concat())
     );
     for (name, value) in &sent.sent.headers {

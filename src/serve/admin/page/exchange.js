@@ -287,7 +287,7 @@ function curl(row, leg) {
     return key ? ` -H "${name}: ${key}"` : ` -H ${quoted(`${name}: ${value}`)}`;
   });
   const query = leg.sent.url.endsWith(":streamGenerateContent") ? "?alt=sse" : "";
-  return `baton show ${row.id} --sent --leg ${leg.n + 1} | curl -sS -X ${(row.route ?? "POST").split(" ")[0]} ${quoted(leg.sent.url + query)}${headers.join("")} --data-binary @-`;
+  return `baton show ${row.id} --sent --leg ${leg.n + 1} | curl -sS -X ${quoted((row.route ?? "POST").split(" ")[0])} ${quoted(leg.sent.url + query)}${headers.join("")} --data-binary @-`;
 }
 
 function response(said, row, look) {
