@@ -31,7 +31,10 @@ const AGENTS: &str = "agents.lock";
 const STARTING: &str = "starting.lock";
 
 /// The directory of the config files that are made for one run.
-const RUNS: &str = "runs";
+const RUNS: &str = "run-configs";
+
+/// Beginning of the name of each run's directory in it.
+const RUN: &str = "run-";
 
 /// The log of a proxy in the background, and the log of the previous one.
 const LOG: &str = "serve.log";
@@ -68,9 +71,8 @@ impl ProxyLease {
             // The lock is free, so neither a run nor a proxy started by one is left. Files that killed runs have left can
             // be removed.
             if lock.try_lock().is_ok() {
-                for files in [RUNS, STARTED] {
-                    let _ = fs::remove_dir_all(dir.join(files));
-                }
+                remove_made(&dir.join(RUNS), |name| name.starts_with(RUN));
+                remove_made(&dir.join(STARTED), runs::is_note);
                 lock.unlock().map_err(|error| unlockable(dir, &error))?;
             }
             match lock.try_lock_shared() {
@@ -93,7 +95,7 @@ impl ProxyLease {
     pub(super) fn directory(&self) -> io::Result<tempfile::TempDir> {
         let runs = self.dir.join(RUNS);
         make_dir(&runs).map_err(io::Error::other)?;
-        tempfile::tempdir_in(runs)
+        tempfile::Builder::new().prefix(RUN).tempdir_in(runs)
     }
 
     /// Records the working directory of a run at its start.
@@ -122,6 +124,19 @@ impl ProxyLease {
         }
         false
     }
+}
+
+/// Removes the entries of a directory that baton has made, then the directory if it is empty.
+///
+/// The state directory may be one that other programs use.
+fn remove_made(dir: &Path, is_made: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok) {
+        if entry.file_name().to_str().is_some_and(&is_made) {
+            let path = entry.path();
+            let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+        }
+    }
+    let _ = fs::remove_dir(dir);
 }
 
 /// Whether no proxy that is stopping holds the lock of the runs.

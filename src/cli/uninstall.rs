@@ -40,7 +40,7 @@ const STATE_FILES: &[&str] = &[
 ];
 
 /// Directories of the state directory. `ledgers` is next to the documents of handoffs.
-const STATE_FOLDERS: &[&str] = &["agents", "runs", "started-runs", "handoffs", "ledgers"];
+const STATE_FOLDERS: &[&str] = &["agents", "run-configs", "started-runs", "handoffs", "ledgers"];
 
 /// Time for a stopped service to end its open streams.
 const STOP_TIME: Duration = Duration::from_secs(60);
@@ -199,7 +199,12 @@ impl RemovalPlan {
             (None, file) => (None, file),
         };
         let files: Vec<_> = files.filter(exists).chain(default).collect();
-        let directories = STATE_FOLDERS.iter().map(|name| dir.join(name));
+        // Other programs have directories of these names. baton's are next to its files.
+        let is_used = files.iter().any(|file| file.parent() == Some(dir));
+        let directories = STATE_FOLDERS
+            .iter()
+            .filter(|_| is_used)
+            .map(|name| dir.join(name));
         let directories: Vec<_> = directories.filter(is_directory).collect();
         let listed = |path: &PathBuf| files.contains(path) || directories.contains(path);
         let others = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);

@@ -268,18 +268,21 @@ async fn a_killed_run_leaves_no_proxy() {
     let mut run = scene.waiting("pi");
     until("the agent runs", || scene.path("pi.url").exists());
     assert!(scene.serves());
-    let runs = || fs::read_dir(scene.state.join("runs")).unwrap().count();
+    let runs = || fs::read_dir(scene.state.join("run-configs")).unwrap().count();
     assert_eq!(runs(), 1, "pi's extension");
     run.0.kill().unwrap();
     run.0.wait().unwrap();
     until("the proxy ends", || !scene.serves());
     fs::write(scene.path("pi.go"), "").unwrap();
     assert_eq!(runs(), 1);
+    // The state directory may be one that other programs use.
+    fs::create_dir_all(scene.state.join("run-configs/theirs")).unwrap();
+    fs::create_dir_all(scene.state.join("runs/theirs")).unwrap();
     assert!(scene.output("run", &["true"]).status.success());
-    assert!(
-        !scene.state.join("runs").exists(),
-        "the next one takes its files away"
-    );
+    assert_eq!(runs(), 1, "the next one takes its files away");
+    for theirs in ["run-configs/theirs", "runs/theirs"] {
+        assert!(scene.state.join(theirs).exists(), "{theirs}");
+    }
 }
 
 #[tokio::test]
@@ -609,7 +612,7 @@ async fn cline_gets_a_copy_of_the_users_config_and_theirs_stays() {
         text(&out.stderr)
     );
     assert_eq!(fs::read_to_string(theirs.join("providers.json")).unwrap(), config);
-    let left = fs::read_dir(scene.state.join("runs")).map_or(0, Iterator::count);
+    let left = fs::read_dir(scene.state.join("run-configs")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "the copy goes with the run");
 }
 

@@ -150,6 +150,18 @@ fn a_purge_goes_on_without_a_manager_and_reports_it() {
     assert!(!state.exists() && !home.unit().exists());
 }
 
+/// Other programs have directories of the same names.
+#[test]
+fn a_purge_leaves_a_directory_that_baton_never_used() {
+    let home = Home::new();
+    let project = home.path("project");
+    fs::create_dir_all(project.join("ledgers/mine")).unwrap();
+    let dir = project.display().to_string();
+    let text = home.printed(&["uninstall", "--purge", "--yes", "--state-dir", &dir]);
+    assert!(text.contains("ledgers: not baton's"), "{text}");
+    assert!(project.join("ledgers/mine").exists());
+}
+
 #[test]
 fn uninstall_lists_and_removes_nothing_without_a_yes() {
     let home = Home::new();

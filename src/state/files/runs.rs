@@ -37,6 +37,12 @@ pub fn directory(state_dir: &Path, run: &str) -> Option<PathBuf> {
     Some(PathBuf::from(OsString::from_vec(path))).filter(|path| path.is_absolute())
 }
 
+/// Whether a file of [`STARTED`] has this name.
+pub fn is_note(name: &str) -> bool {
+    name.strip_suffix(".directory")
+        .is_some_and(|run| Uuid::parse_str(run).is_ok())
+}
+
 fn file_of(state_dir: &Path, run: Uuid) -> PathBuf {
     state_dir.join(STARTED).join(format!("{run}.directory"))
 }
