@@ -109,8 +109,9 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
     let tags = app.config.note_search().tags;
     let is_own = headers::is_of_subagent(&ctx.headers) || brake::continues_own_work(view, tags);
     // A command that the user typed while the agent worked must be answered, so the request does not count as the agent's own
-    // work.
-    let continues = is_own && exchange.offered.pin.interjected.is_empty();
+    // work. A doubtful one may be output of a tool.
+    let typed = &exchange.offered.pin.interjected;
+    let continues = is_own && typed.iter().all(|typed| typed.is_doubtful);
     let accounts = accounts(exchange, &policy);
     // Charged even if the brake must not end the turn here, because the request costs the same.
     charge_at_end(exchange, &accounts, continues);

@@ -186,7 +186,16 @@ fn a_message_at_the_end_of_a_result_is_the_users_where_the_tool_cannot_have_said
         ("Read", r#"{"file_path":"a.rs"}"#, "     1→a\n     2→b", false),
         ("Read", r#"{"file_path":"a.rs"}"#, "     1→a\nb", true),
         ("Bash", r#"{"command":"sleep 4; echo done"}"#, "done", false),
-        ("Bash", r#"{"command":"cargo test"}"#, "ok", false),
+        ("Bash", r#"{"command":"cd a && sleep 4"}"#, "", false),
+        // Code of the repository prints what it wants.
+        ("Bash", r#"{"command":"cargo test"}"#, "ok", true),
+        ("Bash", r#"{"command":"make"}"#, "ok", true),
+        (
+            "Bash",
+            r#"{"command":"source venv/bin/activate; sleep 4"}"#,
+            "ok",
+            true,
+        ),
         ("Bash", r#"{"command":"cat README.md"}"#, "x", true),
         ("Bash", r#"{"command":"git log -3"}"#, "x", true),
         ("Bash", r#"{"command":"curl https://a.example"}"#, "x", true),
