@@ -228,7 +228,7 @@ pub fn programs(line: &str) -> Vec<[&str; 2]> {
 
 /// Whether a line certainly prints only its own words or none.
 ///
-/// Builds and tests run code of the repository, which prints what it wants.
+/// Builds and tests run code of the repository, which may print anything.
 pub fn prints_own_text(line: &str) -> bool {
     // A line with one of these may print words that it does not contain as such, or the words of a reminder.
     const MAY_SPELL: [&str; 5] = ["$", "`", "\\", "<", "reminder"];

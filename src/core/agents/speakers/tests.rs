@@ -187,7 +187,7 @@ fn a_message_at_the_end_of_a_result_is_the_users_where_the_tool_cannot_have_said
         ("Read", r#"{"file_path":"a.rs"}"#, "     1→a\nb", true),
         ("Bash", r#"{"command":"sleep 4; echo done"}"#, "done", false),
         ("Bash", r#"{"command":"cd a && sleep 4"}"#, "", false),
-        // Code of the repository prints what it wants.
+        // Code of the repository may print anything.
         ("Bash", r#"{"command":"cargo test"}"#, "ok", true),
         ("Bash", r#"{"command":"make"}"#, "ok", true),
         (
