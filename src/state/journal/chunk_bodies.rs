@@ -7,8 +7,9 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::body_pieces::{BodyPieces, MessagePiece};
-use super::chunk_store::{ChunkStore, CountedRow, FirstSeen, StoredPiece, TextKind};
+use super::chunk_store::{ChunkStore, FirstSeen, StoredPiece, TextKind};
 use super::chunks;
+use super::references::CountedRow;
 use super::summary::summary;
 use crate::keyed_hash;
 use baton_core::text::Span;

@@ -37,6 +37,7 @@ mod query;
 mod queue;
 mod reasons;
 mod recorder;
+mod references;
 mod retention;
 mod row;
 mod schema;
