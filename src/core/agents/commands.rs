@@ -233,8 +233,7 @@ pub fn prints_own_text(line: &str) -> bool {
     // A line with one of these may print words that it does not contain as such, or the words of a reminder.
     const MAY_SPELL: [&str; 5] = ["$", "`", "\\", "<", "reminder"];
     let own = |text: &str| {
-        let plain = bare(unparenthesised(text));
-        let name = name_of_program(plain);
+        let name = name_of_program(bare(unparenthesised(text)));
         matches!(name, "" | "cd") || WORDS.quiet.contains(&name)
     };
     let steps = steps(line);
