@@ -29,6 +29,7 @@ mod sharing;
 mod shell_files;
 mod shells;
 mod show;
+mod started_with;
 mod state_args;
 mod store;
 mod stored;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit::CliResult;
+use super::started_with::StartedWith;
 use crate::serve::service::reload::Reloader;
 use crate::state::config::{Config, Flags, Problem, client_files};
 
@@ -89,6 +90,12 @@ impl LoadedConfig {
             versions: versions(own, &config),
             config,
         })
+    }
+
+    /// The settings of this process.
+    pub(super) fn started_with(&self) -> StartedWith {
+        let file = super::config_file(self.given.as_ref());
+        StartedWith::of_process(&self.config, file.as_deref())
     }
 
     /// Watches the files until the process ends.

@@ -16,6 +16,7 @@ use super::foreground;
 use super::output::{Out, visible};
 use super::running::{self, Process};
 use super::sharing::{self, ProxyLease};
+use super::started_with::StartedWith;
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
 use crate::state::config::{Config, closest_name};
@@ -140,6 +141,10 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     let stay = ProxyLease::begin(&config.state_dir)?;
     let file = config_file(state.config.as_ref());
     let proxy = sharing::proxy(&config.state_dir, file.as_deref())?;
+    if proxy.started_by_run {
+        let own = StartedWith::of_process(&config, file.as_deref());
+        own.check(&running::started_with(&config.state_dir))?;
+    }
     announce(named, agent, &proxy, &config)?;
     let id = Uuid::now_v7();
     stay.note(id)?;

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use super::exit::{CliResult, Exit};
 use super::output::{Out, visible};
+use super::started_with::StartedWith;
 use crate::serve::admin::pinned_tls;
 use crate::state::config::{Config, Secret};
 use crate::state::disk::{self, private_file};
@@ -54,6 +55,16 @@ pub(super) struct Process {
     pub(super) started_by_run: bool,
 }
 
+/// The content of the file.
+#[derive(Serialize, Deserialize)]
+struct Claim {
+    #[serde(flatten)]
+    process: Process,
+    /// Empty in files of versions before this field.
+    #[serde(default)]
+    started_with: StartedWith,
+}
+
 /// Claim of this process on a state directory, locked while the process serves.
 pub(super) struct StateDirLock {
     dir: PathBuf,
@@ -62,13 +73,20 @@ pub(super) struct StateDirLock {
 
 impl StateDirLock {
     /// Registers this process in `dir`; `None` if another one is registered.
-    pub(super) fn from_process(dir: &Path, process: &Process) -> io::Result<Option<Self>> {
+    pub(super) fn from_process(
+        dir: &Path,
+        process: Process,
+        started_with: StartedWith,
+    ) -> io::Result<Option<Self>> {
         make_dir(dir).map_err(io::Error::other)?;
         let lock = private_file().create(true).truncate(false).open(dir.join(LOCK))?;
         if !disk::lock_within(&lock, PAUSE * TRIES, PAUSE)? {
             return Ok(None);
         }
-        let text = serde_json::to_vec(process)?;
+        let text = serde_json::to_vec(&Claim {
+            process,
+            started_with,
+        })?;
         disk::replace_locked(&dir.join(FILE), &text)?;
         Ok(Some(Self {
             dir: dir.to_owned(),
@@ -97,10 +115,7 @@ pub(super) enum RunState {
 
 /// Checks a state directory without changing it.
 pub(super) fn find(dir: &Path) -> RunState {
-    let recorded = || {
-        let text = fs::read(dir.join(FILE)).ok()?;
-        serde_json::from_slice::<Process>(&text).ok()
-    };
+    let recorded = || claim(dir).map(|claim| claim.process);
     let Ok(lock) = fs::File::open(dir.join(LOCK)) else {
         return recorded().map_or(RunState::Nobody, RunState::Stale);
     };
@@ -109,6 +124,15 @@ pub(super) fn find(dir: &Path) -> RunState {
         // If files cannot be locked here, no process can hold a lock.
         Ok(()) | Err(TryLockError::Error(_)) => recorded().map_or(RunState::Nobody, RunState::Stale),
     }
+}
+
+/// Returns the settings that the last proxy of a state directory was started with.
+pub(super) fn started_with(dir: &Path) -> StartedWith {
+    claim(dir).map(|claim| claim.started_with).unwrap_or_default()
+}
+
+fn claim(dir: &Path) -> Option<Claim> {
+    serde_json::from_slice(&fs::read(dir.join(FILE)).ok()?).ok()
 }
 
 /// Returns the proxy that serves from a state directory, if it listens on this address.
@@ -276,18 +300,16 @@ mod tests {
             started_ms: 3,
             started_by_run: false,
         };
-        let claim = StateDirLock::from_process(&dir, &process).unwrap().unwrap();
+        let lock = || StateDirLock::from_process(&dir, process.clone(), StartedWith::default());
+        let claim = lock().unwrap().unwrap();
         assert_eq!(find(&dir), RunState::Running(Some(process.clone())));
-        assert!(
-            StateDirLock::from_process(&dir, &process).unwrap().is_none(),
-            "one at a time"
-        );
+        assert!(lock().unwrap().is_none(), "one at a time");
         drop(claim);
         assert_eq!(find(&dir), RunState::Nobody);
         // The files that a killed process leaves.
         fs::write(dir.join(FILE), serde_json::to_vec(&process).unwrap()).unwrap();
         assert_eq!(find(&dir), RunState::Stale(process.clone()));
-        let claim = StateDirLock::from_process(&dir, &process).unwrap();
+        let claim = lock().unwrap();
         assert!(claim.is_some() && matches!(find(&dir), RunState::Running(_)));
     }
 }

@@ -20,6 +20,7 @@ use super::output::Out;
 use super::reload::{self, LoadedConfig};
 use super::running::{self, Process, StateDirLock, reachable};
 use super::sharing;
+use super::started_with::StartedWith;
 use super::state_args::CONFIG_HELP;
 use crate::serve::proxy::certificate::Certificate;
 use crate::serve::proxy::{descriptors, server};
@@ -125,7 +126,7 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
         admin_certificate,
     });
     let service = service.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
-    let claim = announce(&config, service.addr(), for_agents, out)?;
+    let claim = announce(&config, service.addr(), loaded.started_with(), for_agents, out)?;
     let reloader = service.reloader(loaded.config.clone());
     let reloading = tokio::spawn(loaded.watch(reloader));
     let dir = for_agents.then(|| config.state_dir.clone());
@@ -162,6 +163,7 @@ async fn listen(config: &mut Config, any_port: bool) -> CliResult<(server::Bound
 fn announce(
     config: &Config,
     data: SocketAddr,
+    started_with: StartedWith,
     for_agents: bool,
     out: &mut Out,
 ) -> CliResult<Option<StateDirLock>> {
@@ -171,6 +173,7 @@ fn announce(
         config,
         &here,
         running::admin_url(config, reachable(admin)),
+        started_with,
         for_agents,
     );
     // Runs find a shared proxy through its claim. A `baton serve` also works without one.
@@ -200,7 +203,13 @@ async fn stopped(signal: watch::Receiver<bool>, for_agents: Option<PathBuf>) {
 }
 
 /// Registers this process in the state directory. Only logs a failure.
-fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Option<StateDirLock> {
+fn claim(
+    config: &Config,
+    data: &str,
+    admin: String,
+    started_with: StartedWith,
+    started_by_run: bool,
+) -> Option<StateDirLock> {
     let process = Process {
         pid: std::process::id(),
         data: data.to_owned(),
@@ -213,7 +222,7 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
         started_ms: now_ms(),
         started_by_run,
     };
-    match StateDirLock::from_process(&config.state_dir, &process) {
+    match StateDirLock::from_process(&config.state_dir, process, started_with) {
         Ok(Some(claim)) => return Some(claim),
         Ok(None) => tracing::warn!(
             target: "baton",

@@ -531,6 +531,77 @@ async fn a_credential_is_not_sent_elsewhere_than_the_user_said() {
     );
 }
 
+/// The first run's environment, which a repository may set, would send the requests of the second somewhere else.
+#[tokio::test]
+async fn a_run_does_not_use_a_proxy_that_another_started_with_other_settings() {
+    let scene = Scene::new().await;
+    scene.agent("claude", "exit 3");
+    scene.agent(
+        "waits",
+        "echo > $T/waits.runs; while [ ! -e $T/waits.go ]; do sleep 0.02; done",
+    );
+    let hostile = [
+        (
+            "BATON_UPSTREAMS__ANTHROPIC__BASE_URL",
+            "http://127.0.0.1:1/secret",
+        ),
+        ("HTTPS_PROXY", "http://127.0.0.1:1"),
+    ];
+    for (name, value) in hostile {
+        let _ = fs::remove_file(scene.path("waits.go"));
+        let mut first = scene.baton("run", &["waits"]);
+        let mut first = Run(first.env(name, value).stdin(Stdio::null()).spawn().unwrap());
+        scene.wrote("waits.runs");
+        let out = scene.output("run", &["claude"]);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(78), "{said}");
+        assert!(said.contains(&format!("other settings: with {name}")), "{said}");
+        assert!(!said.contains(value) && said.contains("--state-dir"), "{said}");
+        let same = scene.baton("run", &["claude"]).env(name, value).output().unwrap();
+        assert_eq!(same.status.code(), Some(3), "{}", text(&same.stderr));
+        let mut other = scene.baton("run", &["claude"]);
+        let other = text(&other.env(name, "http://127.0.0.1:2").output().unwrap().stderr);
+        assert!(
+            other.contains(&format!("other settings: another {name}")),
+            "{other}"
+        );
+        let shown = scene.status()["running"].to_string();
+        assert!(!shown.contains(name), "{shown}");
+        fs::write(scene.path("waits.go"), "").unwrap();
+        assert!(first.0.wait().unwrap().success());
+        fs::remove_file(scene.path("waits.runs")).unwrap();
+    }
+    let mut waiting = scene.waiting("pi");
+    scene.wrote("pi.url");
+    let copy = scene.path("other.toml");
+    fs::copy(&scene.config, &copy).unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_baton"));
+    run.args(["run", "--config"])
+        .arg(&copy)
+        .arg("--state-dir")
+        .arg(&scene.state)
+        .arg("true");
+    let said = text(&run.output().unwrap().stderr);
+    assert!(
+        said.contains(&format!("other settings: with {}", scene.config.display())),
+        "{said}"
+    );
+    fs::write(scene.path("pi.go"), "").unwrap();
+    assert!(waiting.0.wait().unwrap().success());
+    until("the proxy ends", || !scene.serves());
+    // A proxy of the user's own has the settings that the user gave it.
+    let _own = crate::harness::program::Program::start(&scene.config, &scene.state);
+    let mut run = scene.baton("run", &["claude"]);
+    assert_eq!(
+        run.env("HTTPS_PROXY", "http://127.0.0.1:1")
+            .output()
+            .unwrap()
+            .status
+            .code(),
+        Some(3)
+    );
+}
+
 /// A base URL that the user has set in the agent's own file.
 #[tokio::test]
 async fn a_base_url_in_an_agents_own_file_is_not_replaced_by_another_server() {

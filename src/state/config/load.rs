@@ -74,7 +74,7 @@ impl Config {
             env,
             problems: problems.clone(),
             origins: BTreeMap::new(),
-            named: Vec::new(),
+            variables: Vec::new(),
             secret_files: Vec::new(),
             client_files: Vec::new(),
         };
@@ -113,6 +113,7 @@ impl Config {
             config.journal.secrets = own_secrets(&config);
             config.journal.cache_bytes = config.limits.cache_bytes / 4;
             config.secret_files = loader.secret_files;
+            config.variables = loader.variables;
             return Ok(config);
         }
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -188,8 +189,9 @@ struct Loader<'a> {
     problems: Vec<Problem>,
     /// Where each key was last set, for reporting conflicts.
     origins: BTreeMap<String, KeyOrigin>,
-    /// Variables referenced by `{ env = "NAME" }`. Their names are arbitrary and may begin with the prefix.
-    named: Vec<String>,
+    /// Variables that set keys, and variables referenced by `{ env = "NAME" }`. The names of the latter are arbitrary and may
+    /// begin with the prefix.
+    variables: Vec<String>,
     /// Files referenced by `{ file = "PATH" }`.
     secret_files: Vec<PathBuf>,
     /// Files of the directory of clients that could be read. They have the last clients of the config.
@@ -199,7 +201,7 @@ struct Loader<'a> {
 impl Loader<'_> {
     /// Reads a file's entries and collects the variables that they reference.
     fn file(&mut self, config: &mut Config, entries: &[RawEntry]) {
-        raw::named_variables(entries, &mut self.named);
+        raw::named_variables(entries, &mut self.variables);
         self.layer(config, entries);
     }
 
@@ -348,7 +350,7 @@ impl Loader<'_> {
             if path.len() == 1 && path[0] != CLIENTS {
                 // Not a key: an orchestrator sets `BATON_PORT` and the like. Reported only if it looks like a
                 // misspelled key.
-                if !self.named.iter().any(|named| named == name) {
+                if !self.variables.iter().any(|named| named == name) {
                     self.problems.extend(single_underscore(rest, origin));
                 }
                 continue;
@@ -362,6 +364,7 @@ impl Loader<'_> {
                     upstream.clone_from(known);
                 }
             }
+            self.variables.push(name.to_owned());
             layer.push(nested(&path, value, &origin));
         }
         layer

@@ -58,6 +58,8 @@ pub struct Config {
     pub refused_clients: Vec<Problem>,
     /// Files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
+    /// Environment variables that set keys, or that secrets refer to.
+    pub variables: Vec<String>,
     pub handoff: HandoffPolicy,
     pub commands: ChatCommandPolicy,
     pub draft: DraftPolicy,
