@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 /// How long a statement waits for another process that holds the lock, such as a command that archives.
@@ -32,6 +33,14 @@ pub(crate) fn connect(file: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open_with_flags(file, flags)?;
     conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(PREPARED);
+    // The files have neither. Those of another program could compute without end.
+    for unused in [
+        DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW,
+        DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+    ] {
+        conn.set_db_config(unused, false)?;
+    }
+    conn.pragma_update(None, "trusted_schema", false)?;
     // `secure_delete` overwrites deleted and replaced rows within their pages, which are written anyway.
     conn.execute_batch(
         "PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = FAST;",

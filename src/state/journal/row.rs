@@ -114,9 +114,11 @@ pub(super) const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, 
      LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text' AND p.line NOT LIKE '<%'";
 
 /// The chain of nodes that ends with node `?1`, each with its distance from that end.
+///
+/// A parent is older than its children. The condition ends the chain in a damaged file whose nodes form a circle.
 pub(super) const CHAIN: &str = "WITH RECURSIVE chain (id, parent, piece, gap, depth) AS (
         SELECT id, parent, piece, gap, 0 FROM nodes WHERE id = ?1
-        UNION ALL SELECT n.id, n.parent, n.piece, n.gap, depth + 1 FROM nodes n JOIN chain c ON n.id = c.parent
+        UNION ALL SELECT n.id, n.parent, n.piece, n.gap, depth + 1 FROM nodes n JOIN chain c ON n.id = c.parent AND n.id < c.id
      )";
 
 /// Completes a row with its legs and the size of its fixed part. `sizes` caches the sizes of nodes.

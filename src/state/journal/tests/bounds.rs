@@ -56,6 +56,29 @@ fn a_long_answer_is_cut_off_and_says_so() {
 }
 
 #[test]
+fn a_damaged_file_does_not_hold_a_reader() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let turns: Vec<_> = (0..3)
+        .map(|n| chat_message("user", &format!("turn {n}")))
+        .collect();
+    let id = note_relayed(&recorder, 1, &body(&turns));
+    assert!(recorder.flush(TIMEOUT));
+    drop(recorder);
+    let damage = |sql: &str| {
+        let conn = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+        conn.execute_batch(sql).unwrap();
+    };
+    damage("UPDATE nodes SET parent = (SELECT max(id) FROM nodes) WHERE parent = 0");
+    let reader = query(dir.path());
+    assert_eq!(reader.row(&id).unwrap().unwrap().id, id);
+    let _ = reader.body(&id, BodySide::Received);
+    damage("ALTER TABLE exchanges RENAME TO hidden; CREATE VIEW exchanges AS SELECT * FROM hidden");
+    let error = query(dir.path()).row(&id).unwrap_err().to_string();
+    assert!(error.contains("view"), "{error}");
+}
+
+#[test]
 fn switched_off_there_is_no_file_and_no_work() {
     let dir = tempfile::tempdir().unwrap();
     let off = Settings {
