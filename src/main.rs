@@ -1,4 +1,7 @@
-//! The `baton` binary.
+//! The `baton` binary. The command line is a part of it and not of the library, so that the compiler leaves out what no
+//! command uses.
+
+mod cli;
 
 use std::process::ExitCode;
 
@@ -8,5 +11,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    baton_llm::cli::main(std::env::args_os())
+    cli::main(std::env::args_os())
 }

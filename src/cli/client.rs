@@ -15,7 +15,7 @@ use super::output::{Out, shown, table, visible};
 use super::running;
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
-use crate::state::config::{ClientKey, Config, client_files};
+use baton_state::config::{ClientKey, Config, client_files};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\

@@ -3,11 +3,11 @@
 
 use super::exit::{CliResult, Exit};
 use super::shells::ShellSyntax;
-use crate::state::config::Config;
-use crate::state::journal::ExchangeDetail;
 use baton_core::record::WireId;
 use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader};
 use baton_core::wire::wire;
+use baton_state::config::Config;
+use baton_state::journal::ExchangeDetail;
 
 /// Prefix of the placeholder that the journal writes for a redacted value.
 const REDACTED: &str = "[redacted:";

@@ -14,7 +14,7 @@ use super::run::written;
 use super::running::{self, RunState};
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
-use crate::state::config::Config;
+use baton_state::config::Config;
 
 /// Directory of the config files that `env` writes.
 const FOLDER: &str = "agents";

@@ -3,11 +3,11 @@
 use std::io;
 use std::process::ExitCode;
 
-use crate::state::files::documents::DocumentError;
-use crate::state::files::yaml_files::FileError;
-use crate::state::journal::JournalError;
-use crate::state::store::StoreError;
 use baton_core::text::visible;
+use baton_state::files::documents::DocumentError;
+use baton_state::files::yaml_files::FileError;
+use baton_state::journal::JournalError;
+use baton_state::store::StoreError;
 
 /// An exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,13 +14,13 @@ use super::running::{self, RunState};
 use super::state_args::StateArgs;
 use super::stored::{bare_id, find_id};
 use super::{STORE_SECRETS, block_on, load_state};
-use crate::state::config::Config;
-use crate::state::files::documents::{FiledHandoff, delete_files, filed};
-use crate::state::files::yaml_files::HandoffDirectory;
-use crate::state::journal::{self, ForgottenExchanges};
-use crate::state::store::forget::{self, ForgetScope, ForgottenRecords};
-use crate::state::store::{self, HandoffFilter, SharedStore};
 use baton_core::record::HandoffId;
+use baton_state::config::Config;
+use baton_state::files::documents::{FiledHandoff, delete_files, filed};
+use baton_state::files::yaml_files::HandoffDirectory;
+use baton_state::journal::{self, ForgottenExchanges};
+use baton_state::store::forget::{self, ForgetScope, ForgottenRecords};
+use baton_state::store::{self, HandoffFilter, SharedStore};
 
 #[derive(Debug, ClapArgs)]
 #[command(group(ArgGroup::new("scope").required(true)))]

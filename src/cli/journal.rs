@@ -7,11 +7,11 @@ use std::path::Path;
 use super::exit::{CliResult, Exit};
 use super::output::{shown, visible};
 use super::stored::only;
-use crate::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader};
-use crate::state::telemetry::{ExchangeFacts, ExchangeOutcome};
 use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, Usage, View};
+use baton_state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader};
+use baton_state::telemetry::{ExchangeFacts, ExchangeOutcome};
 
 /// Opens the journal for a command that needs one.
 pub(super) fn open_existing(dir: &Path) -> CliResult<JournalReader> {

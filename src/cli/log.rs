@@ -13,10 +13,10 @@ use super::journal::{full_key, nothing_yet};
 use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::{self, ListFormat, StateArgs};
-use crate::state::clock::now_ms;
-use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
-use crate::state::telemetry::ExchangeOutcome;
 use baton_core::text::date::{self, PeriodStart};
+use baton_state::clock::now_ms;
+use baton_state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
+use baton_state::telemetry::ExchangeOutcome;
 
 /// Poll interval of `--follow`, short enough for users and long enough for batteries.
 const LOOK: Duration = Duration::from_millis(400);
@@ -375,8 +375,8 @@ fn painted(row: &ExchangeRow, line: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::telemetry::ExchangeFacts;
     use baton_core::wire::Usage;
+    use baton_state::telemetry::ExchangeFacts;
 
     const TOKENS: Usage = Usage {
         input: 10,

@@ -47,8 +47,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
-use crate::state::config::{Config, Environment, Flags, Problem, ProblemKind};
-use crate::state::prices::{self as price_tables, Prices};
+use baton_state::config::{Config, Environment, Flags, Problem, ProblemKind};
+use baton_state::prices::{self as price_tables, Prices};
 
 use self::exit::{CliResult, Exit};
 use self::output::Out;
@@ -117,7 +117,7 @@ enum CliCommand {
 }
 
 /// Runs the program with the given arguments, the program's name first.
-pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(super) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => return help_or_usage(error),
@@ -249,8 +249,8 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::serve::proxy::fault::Code;
-    use crate::state::journal::RowFilter;
+    use baton_serve::proxy::fault::Code;
+    use baton_state::journal::RowFilter;
 
     #[test]
     fn the_page_of_errors_has_every_code_as_it_is() {

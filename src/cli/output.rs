@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::exit::{CliResult, CommandFailure};
 use super::state_args::ListFormat;
-pub(super) use crate::state::journal::{plural, short, unsent};
-pub(super) use crate::state::telemetry::size;
 use baton_core::text::visible as text;
+pub(super) use baton_state::journal::{plural, short, unsent};
+pub(super) use baton_state::telemetry::size;
 
 /// The output of a command.
 pub(super) struct Out {

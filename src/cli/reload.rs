@@ -12,8 +12,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit::CliResult;
 use super::started_with::StartedWith;
-use crate::serve::service::reload::Reloader;
-use crate::state::config::{Config, Flags, Problem, client_files};
+use baton_serve::service::reload::Reloader;
+use baton_state::config::{Config, Flags, Problem, client_files};
 
 /// Interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -19,13 +19,13 @@ use super::sharing::{self, ProxyLease};
 use super::started_with::StartedWith;
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
-use crate::state::config::{Config, closest_name};
-use crate::state::disk::private_file;
-use crate::state::journal::JournalReader;
-use crate::state::store::make_dir;
 use baton_core::brake::{BrakeOutcome, parse_dollars, provider_limit};
 use baton_core::plan::FreeCutPolicy;
 use baton_core::record::is_topic;
+use baton_state::config::{Config, closest_name};
+use baton_state::disk::private_file;
+use baton_state::journal::JournalReader;
+use baton_state::store::make_dir;
 use uuid::Uuid;
 
 #[derive(Debug, ClapArgs)]

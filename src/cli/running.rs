@@ -18,10 +18,10 @@ use tokio::net::TcpListener;
 use super::exit::{CliResult, Exit};
 use super::output::{Out, visible};
 use super::started_with::StartedWith;
-use crate::serve::admin::pinned_tls;
-use crate::state::config::{Config, Secret};
-use crate::state::disk::{self, private_file};
-use crate::state::store::make_dir;
+use baton_serve::admin::pinned_tls;
+use baton_state::config::{Config, Secret};
+use baton_state::disk::{self, private_file};
+use baton_state::store::make_dir;
 
 /// Name of the lock file, which is empty.
 const LOCK: &str = "serving.lock";

@@ -12,13 +12,13 @@ use super::journal::{FIRST_RUN, full_key};
 use super::load_state;
 use super::output::{Out, first_line, plural, short};
 use super::state_args::{StateArgs, named, period_start};
-use crate::state::clock::now_ms;
-use crate::state::journal::{
-    BillEntry, BillFilter, BillGroup, BillSum, JournalReader, NO_GROUP, SavingsReport,
-};
 use baton_core::bill::{PriceTable, TokenCounts};
 use baton_core::text::date::{PeriodStart, rfc3339};
 use baton_core::trial::{ArmSum, JOURNAL_SHADOW};
+use baton_state::clock::now_ms;
+use baton_state::journal::{
+    BillEntry, BillFilter, BillGroup, BillSum, JournalReader, NO_GROUP, SavingsReport,
+};
 
 /// Width of the longest bar, in cells.
 const BAR: f64 = 24.0;

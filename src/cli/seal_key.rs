@@ -12,11 +12,11 @@ use super::load_state;
 use super::output::{Out, age, first_line, plural, shown, table, visible};
 use super::state_args::StateArgs;
 use super::stored::only;
-use crate::state::clock::now_ms;
-use crate::state::config::Config;
-use crate::state::store::StoreError;
-use crate::state::store::seal_key::{self, FILE, StoredKeys};
 use baton_core::marker::seal::SealKey;
+use baton_state::clock::now_ms;
+use baton_state::config::Config;
+use baton_state::store::StoreError;
+use baton_state::store::seal_key::{self, FILE, StoredKeys};
 
 /// Argument of `--retire` for every key except the one that makes seals.
 pub(super) const ALL: &str = "all";

@@ -22,16 +22,16 @@ use super::running::{self, Process, StateDirLock, reachable};
 use super::sharing;
 use super::started_with::StartedWith;
 use super::state_args::CONFIG_HELP;
-use crate::serve::proxy::certificate::Certificate;
-use crate::serve::proxy::{descriptors, server};
-use crate::serve::service::{Service, ServiceParts, is_true};
-use crate::state::clock::now_ms;
-use crate::state::config::{Config, Flags};
-use crate::state::prices::Prices;
-use crate::state::store::seals::Seals;
-use crate::state::store::{self, SharedStore};
-use crate::state::telemetry::{self, Metrics, ModelPricing};
 use baton_core::marker::seal::{SealKey, SealKeys};
+use baton_serve::proxy::certificate::Certificate;
+use baton_serve::proxy::{descriptors, server};
+use baton_serve::service::{Service, ServiceParts, is_true};
+use baton_state::clock::now_ms;
+use baton_state::config::{Config, Flags};
+use baton_state::prices::Prices;
+use baton_state::store::seals::Seals;
+use baton_state::store::{self, SharedStore};
+use baton_state::telemetry::{self, Metrics, ModelPricing};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\

@@ -23,9 +23,9 @@ use tokio::sync::oneshot;
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::visible;
 use super::running::{self, Process, RunState};
-use crate::state::disk::private_file;
-use crate::state::files::runs::{self, STARTED};
-use crate::state::store::make_dir;
+use baton_state::disk::private_file;
+use baton_state::files::runs::{self, STARTED};
+use baton_state::store::make_dir;
 
 const AGENTS: &str = "agents.lock";
 const STARTING: &str = "starting.lock";

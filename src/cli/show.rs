@@ -11,11 +11,11 @@ use super::load_state;
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
 use super::state_args::{self, StateArgs};
 use super::stored::only;
-use crate::state::journal::{
-    BodySide, ExchangeDetail, JournalReader, LegDetail, MessageState, MessageSummary,
-};
 use baton_core::text::date;
 use baton_core::wire::Usage;
+use baton_state::journal::{
+    BodySide, ExchangeDetail, JournalReader, LegDetail, MessageState, MessageSummary,
+};
 
 /// Maximum run of kept messages that is shown in full. A longer run shows only its first and last message.
 const FEW: usize = 4;

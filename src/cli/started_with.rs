@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::exit::{CliResult, Exit};
 use super::output::{shown, visible};
-use crate::state::config::{Config, Environment, Secret};
+use baton_state::config::{Config, Environment, Secret};
 
 /// Variables outside the config that decide where requests go, and which certificates are valid.
 const NETWORK: &[&str] = &[

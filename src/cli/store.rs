@@ -12,10 +12,10 @@ use super::forget::{self, StoreForgetArgs};
 use super::output::{Out, plural, shown, size, visible};
 use super::state_args::StateArgs;
 use super::{STORE_SECRETS, block_on, load_state};
-use crate::state::config::{Config, StoreAddress, StoreConfig, StoreKind};
-use crate::state::store::copy_and_check::{self, RecordAmount};
-use crate::state::store::records::RecordKind;
-use crate::state::store::{self, SharedStore};
+use baton_state::config::{Config, StoreAddress, StoreConfig, StoreKind};
+use baton_state::store::copy_and_check::{self, RecordAmount};
+use baton_state::store::records::RecordKind;
+use baton_state::store::{self, SharedStore};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\

@@ -2,9 +2,9 @@
 
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::visible;
-use crate::state::config::{Config, StoreKind};
-use crate::state::store::{self, HandoffFilter, SharedStore};
 use baton_core::record::{Handoff, HandoffId};
+use baton_state::config::{Config, StoreKind};
+use baton_state::store::{self, HandoffFilter, SharedStore};
 
 /// Opens the store for reading.
 ///

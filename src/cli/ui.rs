@@ -14,16 +14,16 @@ use super::load_state;
 use super::output::{Out, visible};
 use super::running::{self, RunState, reachable};
 use super::state_args::StateArgs;
-use crate::serve::admin::readiness::Report;
-use crate::serve::admin::{self, AdminState};
-use crate::serve::proxy::certificate::Certificate;
-use crate::state::config::Config;
-use crate::state::jobs::drafts::DraftQueue;
-use crate::state::journal::Recorder;
-use crate::state::prices;
-use crate::state::session::Sessions;
-use crate::state::store;
-use crate::state::telemetry::Metrics;
+use baton_serve::admin::readiness::Report;
+use baton_serve::admin::{self, AdminState};
+use baton_serve::proxy::certificate::Certificate;
+use baton_state::config::Config;
+use baton_state::jobs::drafts::DraftQueue;
+use baton_state::journal::Recorder;
+use baton_state::prices;
+use baton_state::session::Sessions;
+use baton_state::store;
+use baton_state::telemetry::Metrics;
 
 /// Programs that open a page in the browser, by platform.
 const OPENERS: [(&str, &[&str]); 3] = [

@@ -17,7 +17,7 @@ use super::service::{
     manager::{MANAGERS, ServiceManager},
 };
 use super::state_args::StateArgs;
-use crate::state::config::{Config, StoreKind};
+use baton_state::config::{Config, StoreKind};
 
 /// Files of the state directory.
 const STATE_FILES: &[&str] = &[

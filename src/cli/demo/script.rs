@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::state::sync::locked;
 use baton_core::tools::TOOL_NAME;
+use baton_state::sync::locked;
 
 #[derive(Deserialize)]
 pub(super) struct Script {

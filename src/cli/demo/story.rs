@@ -19,16 +19,16 @@ use serde_json::{Value, json};
 
 use super::script::{self, Provider, SCRIPT};
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
-use crate::serve::app::App;
-use crate::serve::proxy::server;
-use crate::serve::service;
-use crate::state::config::{Config, Environment, Flags};
-use crate::state::prices;
-use crate::state::store::sqlite::SqliteStore;
-use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::bill::{CacheRule, PriceQuery, RequestSegment, SimulatedCache};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::marker::seal::SealKey;
+use baton_serve::app::App;
+use baton_serve::proxy::server;
+use baton_serve::service;
+use baton_state::config::{Config, Environment, Flags};
+use baton_state::prices;
+use baton_state::store::sqlite::SqliteStore;
+use baton_state::store::{HandoffFilter, SharedStore};
 
 /// The measured run. The field names are public API.
 #[derive(Debug, Default, Serialize)]

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use baton_strict::{Options, Received, Reply, Strict};
 
 use super::*;
-use crate::state::store::SharedStore;
-use crate::state::store::sqlite::SqliteStore;
+use baton_state::store::SharedStore;
+use baton_state::store::sqlite::SqliteStore;
 
 /// Number of tool calls in each task.
 const TURNS: usize = 6;

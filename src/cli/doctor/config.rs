@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use super::finding::Finding;
 use crate::cli::output::shown;
 use crate::cli::runtime;
-use crate::state::access::hosts;
-use crate::state::config::{Config, HandoffPolicy, Problem, StoreKind, client_files};
-use crate::state::store::{self, StoreError};
 use baton_core::nudge;
+use baton_state::access::hosts;
+use baton_state::config::{Config, HandoffPolicy, Problem, StoreKind, client_files};
+use baton_state::store::{self, StoreError};
 
 /// Findings for an invalid config.
 pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
@@ -210,7 +210,7 @@ fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::config::Config;
+    use baton_state::config::Config;
 
     #[test]
     fn a_threshold_that_an_agent_never_reaches_is_warned_of() {

@@ -13,13 +13,13 @@ use serde::Serialize;
 use crate::cli::output::{age, first_line, plural, short};
 use crate::cli::running::{self, Process, RunState};
 use crate::cli::runtime;
-use crate::serve::proxy::upload::RopeBody;
-use crate::serve::proxy::upstream::{Upstream, Upstreams};
-use crate::state::clock::now_ms;
-use crate::state::config::{Config, StoreKind};
-use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, JournalTotals};
-use crate::state::store::{self, HandoffFilter};
 use baton_core::record::Handoff;
+use baton_serve::proxy::upload::RopeBody;
+use baton_serve::proxy::upstream::{Upstream, Upstreams};
+use baton_state::clock::now_ms;
+use baton_state::config::{Config, StoreKind};
+use baton_state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, JournalTotals};
+use baton_state::store::{self, HandoffFilter};
 
 /// Input of the checks.
 pub(super) struct Installation {

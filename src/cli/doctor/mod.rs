@@ -21,7 +21,7 @@ use super::exit::{CliResult, Exit};
 use super::output::{Out, plural, visible};
 use super::state_args::{CONFIG_HELP, StateArgs};
 use super::{config_file, load, load_state, running};
-use crate::state::config::{DEFAULT_TEXT, Flags};
+use baton_state::config::{DEFAULT_TEXT, Flags};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\

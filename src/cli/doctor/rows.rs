@@ -16,11 +16,11 @@ use crate::cli::declared::{self, OwnUrl};
 use crate::cli::output::{age, first_line, plural, size, unsent};
 use crate::cli::run;
 use crate::cli::running::{self, RunState};
-use crate::state::clock::now_ms;
-use crate::state::config::{Config, Environment, Flags, StoreKind};
-use crate::state::journal::ExchangeRow;
-use crate::state::store::sqlite;
 use baton_core::brake::{BrakeOutcome, provider_limit};
+use baton_state::clock::now_ms;
+use baton_state::config::{Config, Environment, Flags, StoreKind};
+use baton_state::journal::ExchangeRow;
+use baton_state::store::sqlite;
 
 /// Name of the only check that runs with an invalid config.
 pub(super) const CONFIG: &str = "config";

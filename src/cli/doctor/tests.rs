@@ -6,12 +6,12 @@ use pretty_assertions::assert_eq;
 use super::installation::{JournalSummary, UpstreamProbe};
 use super::rows::{judged, used};
 use super::*;
-use crate::state::clock::now_ms;
-use crate::state::config::{Config, Environment};
-use crate::state::journal::ExchangeRow;
-use crate::state::telemetry::ProviderLimit;
 use baton_core::brake::BrakeOutcome;
 use baton_core::record::PlanWindow;
+use baton_state::clock::now_ms;
+use baton_state::config::{Config, Environment};
+use baton_state::journal::ExchangeRow;
+use baton_state::telemetry::ProviderLimit;
 
 fn probe(name: &str, answer: Result<u16, &str>) -> UpstreamProbe {
     UpstreamProbe {

@@ -17,11 +17,11 @@ use super::output::{Out, visible};
 use super::state_args::StateArgs;
 use super::stored::{self, bare_id, only};
 use super::{STORE_SECRETS, block_on, load_state};
-use crate::state::config::{Config, StoreKind};
-use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
-use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::marker::sentinel;
 use baton_core::record::Handoff;
+use baton_state::config::{Config, StoreKind};
+use baton_state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
+use baton_state::store::{HandoffFilter, SharedStore};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\

@@ -6,9 +6,9 @@ use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_document};
 use crate::cli::exit::{CliResult, Exit};
 use crate::cli::output::{Out, shown};
 use crate::cli::stored::wanted;
-use crate::state::clock::now_ms;
-use crate::state::files::documents;
 use baton_core::record::{HandoffId, HandoffStatus};
+use baton_state::clock::now_ms;
+use baton_state::files::documents;
 
 pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::new(&args.directory)?;

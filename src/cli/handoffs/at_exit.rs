@@ -14,16 +14,16 @@ use crate::cli::exit::{CliResult, CommandFailure};
 use crate::cli::journal::JournalRequest;
 use crate::cli::output::{Out, shown};
 use crate::cli::{block_on, runtime};
-use crate::state::config::{Config, StoreKind};
-use crate::state::files::documents;
-use crate::state::journal::JournalReader;
-use crate::state::store::records::{RecordKind, StoredRecord};
-use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, SessionReader};
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, LOCAL};
 use baton_core::text::units::brief;
+use baton_state::config::{Config, StoreKind};
+use baton_state::files::documents;
+use baton_state::journal::JournalReader;
+use baton_state::store::records::{RecordKind, StoredRecord};
+use baton_state::store::{HandoffFilter, SharedStore};
 
 /// Time that a proxy which keeps running gets to write its journal. It gathers notes for a quarter of a second.
 const WRITTEN: Duration = Duration::from_millis(400);

@@ -13,13 +13,13 @@ use super::files::session_here;
 use super::lookup::{self, HandoffLookup, NamedHandoff, blocking};
 use crate::cli::exit::{CliResult, Exit};
 use crate::cli::output::{Out, plural, shown, visible};
-use crate::state::config::Config;
-use crate::state::files::documents::{JSON, MARKDOWN};
-use crate::state::files::yaml_files::gather::compared;
-use crate::state::files::yaml_files::{FileError, now, read_file};
 use baton_core::handoffs::FieldError;
 use baton_core::handoffs::document::validate;
 use baton_core::handoffs::yaml::{Drift, RecoveryPurpose, recover as recovered, score};
+use baton_state::config::Config;
+use baton_state::files::documents::{JSON, MARKDOWN};
+use baton_state::files::yaml_files::gather::compared;
+use baton_state::files::yaml_files::{FileError, now, read_file};
 
 /// Time limit for all git queries together.
 const LIMIT: Duration = Duration::from_secs(20);

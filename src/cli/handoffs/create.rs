@@ -14,11 +14,11 @@ use super::lookup::{HandoffLookup, warn};
 use super::sources;
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::{self, Out, shown};
-use crate::state::config::Config;
-use crate::state::files::yaml_files::gather::GitRunner;
-use crate::state::files::yaml_files::{FileError, FileNaming, HandoffDirectory, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names, score};
+use baton_state::config::Config;
+use baton_state::files::yaml_files::gather::GitRunner;
+use baton_state::files::yaml_files::{FileError, FileNaming, HandoffDirectory, now, write_text, write_to};
 
 /// Time limit for a file that a user makes.
 const LIMIT: Duration = Duration::from_secs(60);

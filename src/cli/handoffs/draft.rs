@@ -12,12 +12,6 @@ use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::journal::{self, JournalRequest, RequestForm, full_key, open_existing};
 use crate::cli::output::{Out, size, visible};
 use crate::cli::{STORE_SECRETS, load_state};
-use crate::state::clock::now_ms;
-use crate::state::config::{Config, PreambleMode as Keep, StoreKind};
-use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
-use crate::state::files::{repository, runs};
-use crate::state::journal::JournalReader;
-use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::carry::{self, Carried, RuleSources, UserMessages};
 use baton_core::handoffs::document::{HandoffDocument, HandoffSize};
 use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftSpec, Prompts};
@@ -26,6 +20,12 @@ use baton_core::record::{Handoff, HandoffOrigin, LOCAL};
 use baton_core::rewrite::preamble::{self, Preamble};
 use baton_core::transcript::{AnswerContent, Transcript};
 use baton_core::work::DraftIndex;
+use baton_state::clock::now_ms;
+use baton_state::config::{Config, PreambleMode as Keep, StoreKind};
+use baton_state::files::documents::{self, DocumentSettings, StoredHandoff};
+use baton_state::files::{repository, runs};
+use baton_state::journal::JournalReader;
+use baton_state::store::{self, SharedStore};
 
 pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state, STORE_SECRETS)?;

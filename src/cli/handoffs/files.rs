@@ -10,8 +10,8 @@ use super::args::{DeleteArgs, DocumentFormat, ListArgs, ShowArgs};
 use super::lookup::{HandoffLookup, NamedHandoff, warn};
 use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::{Out, first_line, plural, shown, table, visible};
-use crate::state::files::yaml_files::{FileSummary, HandoffYaml};
 use baton_core::handoffs::yaml::{HandoffFile, names};
+use baton_state::files::yaml_files::{FileSummary, HandoffYaml};
 
 /// Pause between two reads of `show --line --follow`.
 const LOOK: Duration = Duration::from_secs(1);

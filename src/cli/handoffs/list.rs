@@ -12,12 +12,12 @@ use super::record::{named, record, with_document};
 use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::open;
-use crate::state::clock::now_ms;
-use crate::state::files::documents::{self, document_of};
-use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus, LOCAL};
 use baton_core::text::units::brief;
+use baton_state::clock::now_ms;
+use baton_state::files::documents::{self, document_of};
+use baton_state::store::{HandoffFilter, SharedStore};
 
 /// Pause between two reads of the store with `--follow`.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -11,13 +11,13 @@ use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::output::{Out, plural, shown, visible};
 use crate::cli::stored::{find_id, is_id, open};
 use crate::cli::{block_on, load_state};
-use crate::state::config::Config;
-use crate::state::files::documents::{JSON, document_of};
-use crate::state::files::yaml_files::{HandoffDirectory, HandoffYaml, read_file};
-use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 use baton_core::record::{DocumentRecord, HandoffId};
+use baton_state::config::Config;
+use baton_state::files::documents::{JSON, document_of};
+use baton_state::files::yaml_files::{HandoffDirectory, HandoffYaml, read_file};
+use baton_state::store::{DocumentFilter, HandoffFilter, SharedStore};
 
 /// Hint on where to find names.
 const LISTS: &str = "`baton handoffs list --all` lists handoffs, `baton handoffs list --files` their files";

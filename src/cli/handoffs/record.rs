@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::state::files::documents::document_of;
 use baton_core::marker::sentinel;
 use baton_core::record::{DocumentRecord, Handoff, distinctive_line};
+use baton_state::files::documents::document_of;
 
 /// Converts a handoff to JSON, without internal fields. The member names are public API.
 pub(super) fn record(handoff: &Handoff) -> Value {

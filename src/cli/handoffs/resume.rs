@@ -13,11 +13,11 @@ use crate::cli::output::{Out, visible};
 use crate::cli::run::AgentStart;
 use crate::cli::shells::ShellSyntax;
 use crate::cli::{STORE_SECRETS, agents, block_on, env, load_state, run, stored};
-use crate::state::files::documents;
-use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
 use baton_core::marker::sentinel;
 use baton_core::record::{Handoff, HandoffStatus};
+use baton_state::files::documents;
+use baton_state::store::SharedStore;
 
 /// Time limit for all git queries together.
 const LIMIT: Duration = Duration::from_secs(10);

@@ -12,17 +12,17 @@ use super::{check, files};
 use crate::cli::exit::{CliResult, Exit};
 use crate::cli::output::{Out, age, first_line, plural, shown, size, table, visible};
 use crate::cli::stored::wanted;
-use crate::state::clock::now_ms;
-use crate::state::files::documents::{self, document_of};
-use crate::state::files::yaml_files::read_file;
-use crate::state::journal::JournalReader;
-use crate::state::looked_up;
-use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_core::handoffs::carry::{self, Receipt};
 use baton_core::handoffs::document::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::marker::sentinel;
 use baton_core::record::{CarriedState, DocumentRecord, Handoff, HandoffId, HandoffStatus, lineage};
+use baton_state::clock::now_ms;
+use baton_state::files::documents::{self, document_of};
+use baton_state::files::yaml_files::read_file;
+use baton_state::journal::JournalReader;
+use baton_state::looked_up;
+use baton_state::store::{DocumentFilter, HandoffFilter, SharedStore};
 
 pub(super) fn run(args: &ShowArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::new(&args.directory)?;

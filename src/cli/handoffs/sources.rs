@@ -14,9 +14,6 @@ use super::draft::{self, SessionWork, text_of};
 use crate::cli::exit::{CliResult, Exit};
 use crate::cli::journal::{JournalRequest, full_key, open_existing};
 use crate::cli::output::{shown, visible};
-use crate::state::config::Config;
-use crate::state::files::documents::DocumentSettings;
-use crate::state::session::conversation_key;
 use baton_core::handoffs::yaml::{
     HandoffFile, LastWords, MAX_BYTES, SessionReader, SessionUsage, analyze, names, read,
 };
@@ -25,6 +22,9 @@ use baton_core::redact::Redactor;
 use baton_core::text::cut::ceil;
 use baton_core::text::prose::one_line;
 use baton_core::transcript::{AnswerContent, Transcript};
+use baton_state::config::Config;
+use baton_state::files::documents::DocumentSettings;
+use baton_state::session::conversation_key;
 
 /// Maximum bytes of an agent's output that are examined, from its end.
 const OUTPUT_BYTES: usize = 4 << 20;

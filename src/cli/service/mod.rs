@@ -16,7 +16,7 @@ use super::output::{Out, visible};
 use super::running;
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
-use crate::state::config::Config;
+use baton_state::config::Config;
 
 /// Log in the state directory for a service whose manager keeps none.
 pub(super) const LOG: &str = "service.log";

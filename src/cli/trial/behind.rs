@@ -1,11 +1,11 @@
 //! Finds the recorded sessions that ran through baton, by the conversations in the journal.
 
 use crate::cli::exit::CliResult;
-use crate::state::config::Config;
-use crate::state::journal::JournalReader;
-use crate::state::session::conversation_key;
 use baton_core::record::{LOCAL, WireId};
 use baton_core::trial::RecordedSession;
+use baton_state::config::Config;
+use baton_state::journal::JournalReader;
+use baton_state::session::conversation_key;
 
 /// Wires, and headers that name an agent's session.
 const NAMED: [(WireId, &[&str]); 4] = [

@@ -8,10 +8,10 @@ use super::rules::{self, CarriedOver};
 use super::screen::{counted, short_id};
 use crate::cli::exit::CliResult;
 use crate::cli::output::{first_line, short, visible};
-use crate::state::config::Config;
 use baton_core::record::{CarriedItem, CarriedState};
 use baton_core::text::date::rfc3339;
 use baton_core::trial::{ArmResult, POLICIES, Reckoned, lost_cache};
+use baton_state::config::Config;
 
 /// Maximum number of cuts with a draft.
 const DRAFTS: usize = 8;

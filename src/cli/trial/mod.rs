@@ -25,11 +25,11 @@ use super::load_state;
 use super::output::{Out, visible};
 use super::stored::only;
 use super::trial_args::TryArgs;
-use crate::state::clock::now_ms;
-use crate::state::config::Config;
 use baton_core::bill::PriceTable;
 use baton_core::text::date::rfc3339_millis;
 use baton_core::trial::{self, POLICIES, Reckoned, RecordedSession, TrialReport, TrialSettings};
+use baton_state::clock::now_ms;
+use baton_state::config::Config;
 
 /// The output of `--json`; the names are API.
 #[derive(Serialize)]

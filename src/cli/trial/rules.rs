@@ -4,11 +4,11 @@ use super::files;
 use super::places::SessionFile;
 use crate::cli::exit::CliResult;
 use crate::cli::handoffs::carried_of_session;
-use crate::state::config::Config;
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::yaml::SessionReader;
 use baton_core::record::{CarriedKind, CarriedState};
 use baton_core::trial::{MissedReader, Reckoned};
+use baton_state::config::Config;
 
 /// Number of sessions searched for rules, those with the highest savings. Each needs a draft, which takes time.
 const SESSIONS: usize = 3;
