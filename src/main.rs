@@ -1,5 +1,4 @@
-//! The `baton` binary. The command line is a part of it and not of the library, so that the compiler leaves out what no
-//! command uses.
+//! The `baton` binary. The command line is a part of it and not of the library, so that the compiler omits unused code.
 
 mod cli;
 
