@@ -158,29 +158,6 @@ async fn a_handoff_is_asked_for_and_made_with_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_used_as_it_is_and_a_draft_that_waits_is_cancelled() {
-    let api = Api::start().await;
-    let (_, asked) = api.ask(&api.key, "", &json!({"method": "local"})).await;
-    let path = format!("/api/drafts/{}", asked["draft"]["id"].as_str().unwrap());
-    let (status, cancelled) = api.call(&format!("DELETE {path}"), "", "").await;
-    assert_eq!((status, &cancelled["draft"]["state"]), (200, &json!("cancelled")));
-    let (status, _) = api
-        .ask(
-            &api.key,
-            "",
-            &json!({"prompt": "Only the exporter.", "reason": "late"}),
-        )
-        .await;
-    assert_eq!(status, 202);
-    api.fixture.push(fresh());
-    let answer = api.fixture.ask(&api.history, false).await;
-    assert!(answer.text.contains("*Handed over: late."), "{}", answer.text);
-    let seen = outline(api.fixture.provider.generations().last().unwrap());
-    assert!(seen[0].starts_with("u: Only the exporter.\n\n"), "{seen:?}");
-    api.fixture.assert_clean();
-}
-
-#[tokio::test]
 async fn what_is_wrong_is_told_and_changes_nothing() {
     let api = Api::start().await;
     let start = format!("POST /api/conversations/{}/handoff", api.key);

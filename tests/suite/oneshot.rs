@@ -405,54 +405,6 @@ async fn given(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// Every trigger has the same condition: two messages after the cut are enough.
-#[tokio::test]
-async fn one_message_is_not_enough_to_hand_off_and_two_are() {
-    let side = variants::CHAT;
-    for (messages, enough) in [(1, false), (2, true)] {
-        let stage = Stage::new(side, true, |_| {}).await;
-        let user = stage.fixture.user("Mend the importer.");
-        let history = vec![user; messages];
-        let stage = Stage { history, ..stage };
-        let id = stage.wants(by_api());
-        match enough {
-            true => stage.script([document(), fresh()]),
-            false => stage.script([Reply::text("Went on.")]),
-        }
-        stage.ask().await;
-        let draft = stage.draft(id);
-        match enough {
-            true => assert_eq!(draft.state, DraftState::Done),
-            false => assert_eq!(draft.failure, Some("nothing_to_hand_off")),
-        }
-        stage.fixture.assert_clean();
-    }
-}
-
-/// The document consists of all the model's text, a line for each block, without calls and thinking.
-#[tokio::test]
-async fn texts_are_joined_and_calls_left_out() {
-    for side in [variants::ANTHROPIC, variants::RESPONSES, variants::GEMINI] {
-        for stream in [true, false] {
-            let stage = Stage::new(side, stream, |_| {}).await;
-            let id = stage.wants(user());
-            let document = Reply::new()
-                .thinking("What matters?")
-                .say("## Goal\nMend the importer.")
-                .thinking("And then?")
-                .say("## Next steps\n1. Open exporter.rs.")
-                .call("read_file", json!({"path": "a"}));
-            stage.script([document, fresh()]);
-            stage.ask().await;
-            let made = stage.draft(id).document.unwrap();
-            let joined =
-                "Goal: the exporter\n\n## Goal\nMend the importer.\n## Next steps\n1. Open exporter.rs.";
-            assert!(made.starts_with(joined), "{made}");
-            stage.fixture.assert_clean();
-        }
-    }
-}
-
 /// While the model's own turn is open, a draft waits.
 #[tokio::test]
 async fn a_draft_waits_until_nothing_is_open() {

@@ -144,35 +144,6 @@ async fn a_sentinel_is_read_as_it_was_shown_whatever_the_setting_is_now() {
     );
 }
 
-/// baton sends the request upstream uncut, counts it and logs it.
-#[tokio::test]
-async fn a_sentinel_whose_handoff_is_lost_is_counted_as_unpinned() {
-    let first = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
-    let message = first.turn(&history()).await;
-    let fixture = AnthropicFixture::new([]).await;
-    for (n, seal_lost) in [(1, true), (2, false)] {
-        fixture.script.push(Reply::text("ok"));
-        let mut sentinel = said(&message)[1].to_owned();
-        if seal_lost {
-            sentinel = sentinel.replace("Goal", "Gaol");
-        }
-        fixture.turn(&spoken(&format!("Done.{sentinel}Fresh."))).await;
-        assert_eq!(fixture.last().messages().len() == 5, seal_lost);
-        assert_eq!(fixture.baton.events(n).await[n - 1].lost_sentinel, seal_lost);
-    }
-}
-
-/// With one leg, a handoff would have no leg to continue in, and every call of the tool would be dropped.
-#[tokio::test]
-async fn with_a_chain_of_one_leg_the_tool_is_not_offered() {
-    for (legs, offered) in [(1, false), (2, true)] {
-        let fixture =
-            AnthropicFixture::with([Reply::text("ok")], memory(), |c| c.handoff.max_chain = legs).await;
-        fixture.turn(&history()).await;
-        assert_eq!(fixture.last().offers_handoff(), offered, "{legs}");
-    }
-}
-
 /// However the line was pasted, and however the agent changed it.
 #[tokio::test]
 async fn a_pasted_resume_line_is_recognised_in_every_form() {

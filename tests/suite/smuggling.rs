@@ -310,21 +310,3 @@ async fn bytes_after_a_request_are_the_next_request() {
     assert!(answer.contains("x-baton-error: bad_target"), "{answer}");
     assert_eq!(upstream.take().len(), 1);
 }
-
-#[tokio::test]
-async fn an_upgrade_to_websocket_in_a_list_is_refused_at_once() {
-    let (baton, upstream) = place(|_| {}).await;
-    for upgrade in [
-        "upgrade: websocket",
-        "upgrade: h2c, websocket",
-        "upgrade: h2c\r\nupgrade: WebSocket",
-    ] {
-        let request = format!(
-            "GET /v1/responses HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n{upgrade}\r\n\
-             sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
-        );
-        let answer = send(&baton, request.as_bytes(), Refused).await;
-        assert!(answer.starts_with("HTTP/1.1 426"), "{upgrade}: {answer}");
-        assert_eq!(upstream.take().len(), 0, "{upgrade}");
-    }
-}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_strict::{Endpoint, Fault, Reply};
+use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -54,91 +54,6 @@ async fn a_tool_of_the_agents_own_with_our_name_is_its_own() {
 }
 
 #[tokio::test]
-async fn a_sentinel_lost_in_a_summary_unpins_and_is_counted() {
-    let fixture = AnthropicFixture::new([
-        handoff(),
-        Reply::text("Fresh."),
-        Reply::text("a"),
-        Reply::text("b"),
-    ])
-    .await;
-    let session = [Anthropic.headers(), &[("x-claude-code-session-id", "s")]].concat();
-    let post = async |history: &[Value]| {
-        let body = Anthropic.body(history, true).to_string();
-        fixture.baton.post(Anthropic.path(), &session, body.into()).await
-    };
-    let response = post(&history()).await;
-    let message = Anthropic.parse(&response.raw, true, false).unwrap();
-    post(&then(&history(), &message, "More.")).await;
-    post(&[user("Summary of what went before.")]).await;
-    assert_eq!(
-        texts(fixture.last().messages()),
-        ["u: Summary of what went before."]
-    );
-    assert!(fixture.last().offers_handoff());
-    let events = fixture.baton.events(3).await;
-    assert_eq!(
-        events.iter().map(|e| e.lost_sentinel).collect::<Vec<_>>(),
-        [false, false, true]
-    );
-}
-
-/// Two conversations with the same opening and no session id share a record. The one that never had a handoff
-/// has not lost one.
-#[tokio::test]
-async fn another_conversation_with_the_same_opening_is_not_counted() {
-    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
-    let with = fixture.turn(&history()).await;
-    let mut without = history();
-    without[1]["content"] = "Where is it?".into();
-    for _ in 0..2 {
-        fixture.script.push(Reply::text("a"));
-        fixture.script.push(Reply::text("b"));
-        fixture.turn(&then(&history(), &with, "More.")).await;
-        fixture.turn(&without).await;
-        assert_eq!(fixture.last().messages().len(), 3);
-    }
-    let events = fixture.baton.events(5).await;
-    let pinned: Vec<_> = events
-        .iter()
-        .map(|e| (e.pinned.is_some(), e.lost_sentinel))
-        .collect();
-    let (cut, whole) = ((true, false), (false, false));
-    assert_eq!(pinned, [whole, cut, whole, cut, whole]);
-}
-
-#[tokio::test]
-async fn beta_headers_are_passed_on_and_our_own_headers_are_not() {
-    let fixture = AnthropicFixture::new([Reply::text("a"), handoff(), Reply::text("b")]).await;
-    let own = [
-        ("anthropic-beta", "a-2025-01-01, b,c"),
-        ("x-baton-handoff", "off"),
-        ("x-stainless-retry-count", "1"),
-    ];
-    let headers = [Anthropic.headers(), &own].concat();
-    let body = Anthropic.body(&history(), true).to_string();
-    fixture
-        .baton
-        .post(Anthropic.path(), &headers, body.clone().into())
-        .await;
-    let seen = fixture.last();
-    assert!(!seen.offers_handoff(), "off for this request");
-    assert_eq!(seen.raw, body.as_bytes());
-    assert_eq!(
-        (seen.header("anthropic-beta"), seen.header("x-baton-handoff")),
-        (Some("a-2025-01-01, b,c"), None)
-    );
-    let headers = [Anthropic.headers(), &own[..1]].concat();
-    fixture.baton.post(Anthropic.path(), &headers, body.into()).await;
-    let seen = fixture.last();
-    assert_eq!(texts(seen.messages()), [carry()]);
-    assert_eq!(
-        (seen.header("anthropic-beta"), seen.header("authorization")),
-        (Some("a-2025-01-01, b,c"), Some("Bearer sk-ant-api03-agent"))
-    );
-}
-
-#[tokio::test]
 async fn a_quoted_sentinel_cuts_nothing() {
     let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
     let message = fixture.turn(&history()).await;
@@ -181,36 +96,6 @@ async fn a_quoted_sentinel_cuts_nothing() {
         );
     }
     fixture.assert_clean();
-}
-
-#[tokio::test]
-async fn the_agents_own_summary_covers_the_current_task_only() {
-    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh."), Reply::text("<summary>")]).await;
-    let message = fixture.turn(&history()).await;
-    let mut body = Anthropic.body(&then(&history(), &message, "Sum up."), false);
-    body.as_object_mut().unwrap().remove("tools");
-    let headers = [
-        Anthropic.headers(),
-        &[("x-claude-code-request-class", "compaction")],
-    ]
-    .concat();
-    fixture
-        .baton
-        .post(Anthropic.path(), &headers, body.to_string().into())
-        .await;
-    assert_eq!(
-        texts(fixture.last().messages()),
-        [carry().as_str(), "a: Fresh.", "u: Sum up."]
-    );
-    let counted = fixture
-        .baton
-        .post("/v1/messages/count_tokens", &headers, body.to_string().into())
-        .await;
-    assert_eq!(
-        (fixture.last().endpoint, fixture.last().messages().len()),
-        (Endpoint::CountTokens, 3)
-    );
-    assert!(counted.json()["input_tokens"].as_u64().unwrap() < 100);
 }
 
 #[tokio::test]
@@ -280,86 +165,5 @@ async fn a_prompt_may_contain_anything() {
             );
         }
     }
-    fixture.assert_clean();
-}
-
-#[tokio::test]
-async fn a_call_put_before_the_sentinel_by_the_agent_stays_legal() {
-    let fixture = AnthropicFixture::new([
-        handoff(),
-        Reply::new()
-            .call_as("c1", "run", json!({"path": "x"}))
-            .say("Running."),
-    ])
-    .await;
-    let message = fixture.turn(&history()).await;
-    let result =
-        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]});
-    let quirks = Quirks {
-        text_first: true,
-        ..Quirks::default()
-    };
-    fixture.script.push(Reply::text("ok"));
-    fixture
-        .turn(&applied(
-            quirks,
-            &[&history()[..], &[assistant(&message.content), result]].concat(),
-        ))
-        .await;
-    assert_eq!(
-        texts(fixture.last().messages()),
-        [carry().as_str(), "a: Running.|tool_use", "u: tool_result"]
-    );
-    fixture.assert_clean();
-}
-
-#[tokio::test]
-async fn a_history_that_ends_with_the_broken_answer_continues_behind_the_cut() {
-    let fixture =
-        AnthropicFixture::new([handoff(), Reply::text("Fresh.").fault(Fault::CutAfterEvents(2))]).await;
-    let response = fixture.ask(&history()).await;
-    let message = Anthropic.parse(&response.raw, true, response.broken).unwrap();
-    fixture.script.push(Reply::text("Fresh."));
-    fixture
-        .turn(&[&history()[..], &[assistant(&message.content)]].concat())
-        .await;
-    assert_eq!(texts(fixture.last().messages()), [carry()]);
-    // A quotation in a user message has no effect, unless the message begins with it.
-    fixture.script.push(Reply::text("ok"));
-    let quote = format!(
-        "<previous_response_suffix>{}</previous_response_suffix>",
-        said(&message)[1]
-    );
-    fixture.turn(&[user("new"), user(&quote)]).await;
-    assert_eq!(fixture.last().messages().len(), 2);
-    fixture.script.push(Reply::text("ok"));
-    fixture
-        .turn(&[user(&format!("{}\nGo on with that.", said(&message)[1].trim()))])
-        .await;
-    assert_eq!(
-        texts(fixture.last().messages()).last().unwrap(),
-        "u: Go on with that."
-    );
-    fixture.assert_clean();
-}
-
-#[tokio::test]
-async fn in_stop_mode_the_next_message_continues_behind_the_cut() {
-    let stop = |c: &mut baton_llm::state::config::Config| {
-        c.handoff.mode = baton_llm::state::config::HandoffMode::Stop
-    };
-    let fixture = AnthropicFixture::with([handoff()], memory(), stop).await;
-    let message = fixture.turn(&history()).await;
-    assert_eq!(
-        (said(&message).len(), message.stop.as_deref()),
-        (2, Some("end_turn"))
-    );
-    assert!(
-        message.usage["input_tokens"].as_u64().unwrap() > 0
-            && message.usage["output_tokens"].as_u64().unwrap() > 0
-    );
-    fixture.script.push(Reply::text("ok"));
-    fixture.turn(&then(&history(), &message, "More.")).await;
-    assert_eq!(texts(fixture.last().messages()), [carry().as_str(), "u: More."]);
     fixture.assert_clean();
 }

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use baton_llm::state::config::HandoffMode;
-use baton_llm::state::store::HandoffFilter;
-use baton_strict::{Autopilot, Fault, Part, Queue, Reply};
+use baton_strict::{Fault, Part, Reply};
 use http_body_util::BodyExt;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use super::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside, outline};
+use super::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
 use super::variants::{Answer, Variant};
-use crate::harness::{memory, sqlite, temp};
+use crate::harness::memory;
 
 pub async fn stream(variant: Variant) {
     handed_off(variant, true).await;
@@ -247,32 +246,6 @@ pub async fn counting(variant: Variant) {
     fixture.assert_clean();
 }
 
-/// Five tasks. Each begins with a handoff that was called together with the last step of the previous task.
-pub async fn chain_of_five(variant: Variant) {
-    for directive in ["#task 1/5 steps=2 mixed", "#task 1/5 steps=1 refuse"] {
-        let store = memory();
-        let fixture = Fixture::playing(variant, Autopilot, Queue::default(), store.clone(), |_| {}).await;
-        let mut history = vec![fixture.user(directive)];
-        let mut message = String::new();
-        for turn in 0..20 {
-            let answer = fixture.ask(&history, turn % 2 == 0).await;
-            message.push_str(&answer.text);
-            if answer.calls.is_empty() {
-                break;
-            }
-            history = fixture.ran(&history, &answer);
-        }
-        assert!(message.ends_with("All 5 tasks done."), "{message}");
-        assert_eq!(message.matches("[[handoff-resume:").count(), 4, "{message}");
-        let handoffs = store.handoffs(&HandoffFilter::default()).await.unwrap();
-        assert_eq!(handoffs.len(), 4);
-        let last = fixture.sent();
-        assert!(last[0].starts_with("u: Task 4 of 5 is done."), "{last:?}");
-        assert!(last.len() < 8, "{last:?}");
-        fixture.assert_clean();
-    }
-}
-
 /// The response ends with the sentinel, and the next message continues from there.
 pub async fn stop_mode(variant: Variant) {
     for stream in [true, false] {
@@ -346,28 +319,6 @@ pub async fn repeat_after_a_broken_stream(variant: Variant) {
     fixture
         .ask(&fixture.then(&fixture.history(), &answer, "More."), true)
         .await;
-    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
-    fixture.assert_clean();
-}
-
-/// Each request goes to a new proxy over the same store. Hidden pairs are restored, and the cut still
-/// applies.
-pub async fn restart_in_the_middle(variant: Variant) {
-    let dir = temp();
-    let both = handoff_beside(
-        Reply::new()
-            .thinking("Both.")
-            .call("read_file", json!({"path": "x"})),
-    );
-    let script = [both, Reply::text("The turn ends."), fresh(), Reply::text("Next.")];
-    let mut fixture = Fixture::with(variant, script, sqlite(dir.path()), |_| {}).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
-    let ran = fixture.ran(&fixture.history(), &answer);
-    fixture.restart(sqlite(dir.path()));
-    let fired = fixture.ask(&ran, true).await;
-    assert!(fired.text.ends_with("Fresh.") && fired.text.contains(PROMPT.split('\n').next().unwrap()));
-    fixture.restart(sqlite(dir.path()));
-    fixture.ask(&fixture.then(&ran, &fired, "More."), true).await;
     assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
     fixture.assert_clean();
 }

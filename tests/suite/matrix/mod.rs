@@ -1,10 +1,11 @@
 //! Wire × feature, one test for each cell: `matrix::WIRE::FEATURE`.
 //!
 //! Each runs the real proxy, the strict provider, and an agent that accepts only a correct response. Vendors'
-//! variants of a wire are columns like the others.
+//! variants of a wire have the features that depend on their form.
 //!
 //! A variant is a row of the table in `variants`, and a feature is a function in `features`. `openai_chat`
-//! and `ollama` have no token counts, because their APIs have no such call.
+//! and `ollama` have no token counts, because their APIs have no such call. Chains, restarts and interruptions
+//! are in `conversations`.
 
 mod both_ways;
 mod features;
@@ -21,35 +22,43 @@ macro_rules! cell {
     };
 }
 
-/// A server that only streams.
-mod chatgpt {
-    cell!(CHATGPT: stream mixed_batch refused_call two_refused_calls call_over_the_size_limit escaped_text chain_of_five stop_mode
-        keep_alive repeat_after_a_broken_stream restart_in_the_middle);
-}
-
-macro_rules! matrix {
+macro_rules! wires {
     ($($name:ident = $variant:ident, $($counting:ident)?;)*) => {
         $(mod $name {
             cell!($variant: stream non_stream mixed_batch refused_call two_refused_calls written_call call_over_the_size_limit
-                escaped_text $($counting)? chain_of_five stop_mode keep_alive repeat_after_a_broken_stream
-                restart_in_the_middle);
+                escaped_text $($counting)? stop_mode keep_alive repeat_after_a_broken_stream);
         })*
     };
 }
 
-matrix! {
+wires! {
     anthropic = ANTHROPIC, counting;
     openai_chat = CHAT, ;
     openai_responses = RESPONSES, counting;
     gemini = GEMINI, counting;
     ollama = OLLAMA, ;
-    azure = AZURE, ;
-    azure_responses = AZURE_RESPONSES, counting;
-    openrouter = OPENROUTER, ;
-    vllm = VLLM, ;
-    vertex = VERTEX, counting;
-    foundry = FOUNDRY, counting;
-    vertex_gemini = VERTEX_GEMINI, ;
-    gemini_array = GEMINI_ARRAY, ;
-    code_assist = CODE_ASSIST, counting;
+}
+
+/// A vendor differs in paths, headers, and the form of bodies.
+macro_rules! vendors {
+    ($($name:ident = $variant:ident, $($more:ident)*;)*) => {
+        $(mod $name {
+            cell!($variant: stream mixed_batch $($more)*);
+        })*
+    };
+}
+
+vendors! {
+    azure = AZURE, non_stream;
+    azure_responses = AZURE_RESPONSES, non_stream counting;
+    // A server that only streams.
+    chatgpt = CHATGPT, refused_call;
+    openrouter = OPENROUTER, non_stream;
+    vllm = VLLM, non_stream;
+    vertex = VERTEX, non_stream counting;
+    foundry = FOUNDRY, non_stream counting;
+    vertex_gemini = VERTEX_GEMINI, non_stream;
+    // Framings of their own.
+    gemini_array = GEMINI_ARRAY, non_stream escaped_text keep_alive repeat_after_a_broken_stream;
+    code_assist = CODE_ASSIST, non_stream counting escaped_text keep_alive repeat_after_a_broken_stream;
 }

@@ -1,11 +1,9 @@
 //! Risks on every wire.
 
-use std::time::Duration;
-
 use baton_llm::state::config::{Config, HandoffMode};
 use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
@@ -124,63 +122,6 @@ pub async fn a_call_that_the_agent_never_answered(variant: Variant) {
     assert_eq!(seen, ["call read_file", "call session_handoff", "result"]);
 }
 
-pub async fn a_leg_with_calls_and_no_text(variant: Variant) {
-    let mute = Reply::new().call("read_file", json!({"path": "x"}));
-    let fixture = Fixture::new(variant, [handoff(), mute, Reply::text("ok"), Reply::text("ok")]).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
-    assert_eq!(answer.calls.len(), 1);
-    let ran = fixture.ran(&fixture.history(), &answer);
-    let message = fixture.ask(&ran, true).await;
-    let begin = [carry(), "call read_file".to_owned(), "result".to_owned()];
-    assert_eq!(fixture.sent(), begin);
-    fixture.ask(&fixture.then(&ran, &message, "More."), false).await;
-    assert_eq!(fixture.sent()[3..], ["a: ok", "u: More."]);
-    fixture.assert_clean();
-}
-
-pub async fn a_rewind_unpins_or_pins_to_the_handoff_before(variant: Variant) {
-    let script = [handoff(), fresh(), handoff(), Reply::text("Fresher.")];
-    let fixture = Fixture::new(variant, script).await;
-    let one = fixture.ask(&fixture.history(), true).await;
-    let behind_one = fixture.then(&fixture.history(), &one, "Go on.");
-    let two = fixture.ask(&behind_one, true).await;
-    fixture.push(Reply::text("ok"));
-    fixture.ask(&fixture.then(&behind_one, &two, "More."), true).await;
-    assert_eq!(fixture.sent()[1..], ["a: Fresher.", "u: More."]);
-    // A rewind to between the two handoffs, and one to before both.
-    fixture.push(Reply::text("ok"));
-    fixture
-        .ask(&fixture.then(&fixture.history(), &one, "Another way."), true)
-        .await;
-    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: Another way."]);
-    let before = [&fixture.history()[..2], &[fixture.user("Another way.")]].concat();
-    fixture.push(Reply::text("ok"));
-    fixture.ask(&before, true).await;
-    let whole = ["u: Mend the importer.", "a: Looking.", "u: Another way."];
-    assert_eq!(fixture.sent(), whole);
-    fixture.assert_clean();
-}
-
-pub async fn the_agents_own_compaction(variant: Variant) {
-    let script = [
-        handoff(),
-        fresh(),
-        Reply::text("Summary: BOMs."),
-        Reply::text("ok"),
-    ];
-    let fixture = Fixture::new(variant, script).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
-    fixture
-        .ask(&fixture.then(&fixture.history(), &answer, "Sum it up."), true)
-        .await;
-    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: Sum it up."]);
-    fixture
-        .ask(&[fixture.user("Summary: BOMs. Go on from there.")], true)
-        .await;
-    assert_eq!(fixture.sent(), ["u: Summary: BOMs. Go on from there."]);
-    fixture.assert_clean();
-}
-
 /// Agents decide by status, `retry-after` and the exact wording.
 pub async fn errors_are_the_providers_own(variant: Variant) {
     for (status, seconds) in [(429, Some(7)), (503, None), (400, None)] {
@@ -202,27 +143,4 @@ pub async fn errors_are_the_providers_own(variant: Variant) {
         assert_eq!(response.header("x-baton-error"), None);
         assert_eq!(fixture.provider.generations().len(), 2, "not tried again inside");
     }
-}
-
-/// Nobody reads the response anymore, so baton must not send another upstream request.
-pub async fn an_agent_that_leaves_between_the_legs(variant: Variant) {
-    let slow = fresh().head_delay(Duration::from_secs(60));
-    let fixture = Fixture::new(variant, [handoff(), slow]).await;
-    let body = (variant.body)(&fixture.history(), true).to_string();
-    let response = fixture
-        .baton
-        .open((variant.path)(true), variant.headers, body.into())
-        .await;
-    let (_, rest) = crate::harness::read_until(response, "[[/handoff-resume:").await;
-    for _ in 0..300 {
-        if fixture.provider.requests().len() == 2 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    drop(rest);
-    assert!(fixture.provider.wait_aborted(1).await);
-    // The handoff is stored, even if the response is lost.
-    let answer: Value = fixture.baton.events(1).await[0].fired.clone().into();
-    assert_eq!(answer.as_array().unwrap().len(), 1);
 }

@@ -5,7 +5,7 @@
 //! | risk of a cut | test |
 //! |---|---|
 //! | the split message is empty, or has only whitespace | `nothing_or_blanks_left_of_the_split_message::W` |
-//! | a leg that called a tool without any text | `a_leg_with_calls_and_no_text::W`, `single_wire::chat_content_is_null_where_a_leg_has_calls_but_no_text` |
+//! | a leg that called a tool without any text | `conversations::W`, `single_wire::chat_content_is_null_where_a_leg_has_calls_but_no_text` |
 //! | results whose calls were cut, including late ones | `results_whose_calls_were_cut::W`, `a_result_right_behind_the_cut::W`, `a_late_result_beside_a_hidden_pair::W`, `wire::openai_responses::tests::cut::results_whose_calls_were_cut_go_wherever_they_stand` |
 //! | a call without a result | `a_call_that_the_agent_never_answered::W` |
 //! | reasoning without its item, and the reverse | `wire::openai_responses::tests::cut::reasoning_that_lost_its_item_goes`, `…::items_whose_reasoning_was_moved_in_front_go_on_without_ids` |
@@ -18,9 +18,9 @@
 //! | compaction before and after the cut | `single_wire::compaction_on_either_side_of_the_cut`, `single_wire::responses_compact_is_cut_and_relayed` |
 //! | `previous_response_id`, `item_reference` | `wire::openai_responses::tests::request::an_earlier_response_is_renamed_or_left_out_wherever_it_stands`, `…::cut::references_to_our_items_never_reach_upstream` |
 //! | diagnostic ids | `single_wire::diagnostic_ids_are_left_unchanged` |
-//! | the agent forks or rewinds | `a_rewind_unpins_or_pins_to_the_handoff_before::W` |
+//! | the agent forks or rewinds | `conversations::W` |
 //! | the agent returns from a fork, while other branches or conversations with the same opening hand off | `stored_pairs` |
-//! | the agent compacts | `the_agents_own_compaction::W` |
+//! | the agent compacts | `conversations::W` |
 //! | server tools next to the sentinel | `single_wire::anthropic_server_tools_on_either_side_of_the_cut` |
 //! | spelling of numbers, order of keys | `golden::W::bytes_outside_edits_stay` |
 //!
@@ -32,14 +32,14 @@
 //! | long silence | `matrix::W::keep_alive` |
 //! | mixed batches | `matrix::W::mixed_batch` |
 //! | counting | `matrix::W::counting` |
-//! | the agent leaves | `an_agent_that_leaves_between_the_legs::W`, `bad_input::an_agent_that_leaves_ends_every_leg` |
+//! | the agent leaves | `bad_input::an_agent_that_leaves_ends_every_leg` |
 //! | WebSocket | `proxy::tests::refusals::a_websocket_is_refused_at_once_so_that_agents_fall_back` |
-//! | content encodings | `bad_input::compressed_bodies_are_decoded_edited_and_sent_plain`, `failures::answers::compressed_answers_reach_the_agent_plain` |
+//! | content encodings | `bad_input::compressed_bodies_are_decoded_edited_and_sent_plain`, `proxy::tests::bodies::a_response_compressed_unasked_is_undone_as_it_comes` |
 //! | compaction of the provider | `single_wire::responses_compact_is_cut_and_relayed` |
 //! | a custom base URL | `docs/agents.md` |
-//! | ids and encrypted reasoning | `matrix::openai_responses::chain_of_five`, `wire::openai_responses::tests::pairs` |
+//! | ids and encrypted reasoning | `conversations::openai_responses`, `wire::openai_responses::tests::pairs` |
 //! | thought signatures | `single_wire::gemini_signature_that_went_with_a_lost_pair`, `matrix::gemini::mixed_batch` |
-//! | restart | `matrix::W::restart_in_the_middle` |
+//! | restart | `conversations::W` |
 //! | errors and their headers | `errors_are_the_providers_own::W` |
 //! | credentials | `upstreams::a_named_upstream_has_its_path_prefix_its_headers_and_its_key_from_the_environment` |
 //!
@@ -72,9 +72,5 @@ on_every_wire! {
     a_late_result_beside_a_hidden_pair
     a_result_right_behind_the_cut
     a_call_that_the_agent_never_answered
-    a_leg_with_calls_and_no_text
-    a_rewind_unpins_or_pins_to_the_handoff_before
-    the_agents_own_compaction
     errors_are_the_providers_own
-    an_agent_that_leaves_between_the_legs
 }

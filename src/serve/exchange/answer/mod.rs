@@ -24,9 +24,6 @@ use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
 use baton_core::wire::{LegMachine, ResponseWatch};
 
-#[cfg(test)]
-pub(super) use self::effects::EffectResult;
-
 impl Exchange {
     /// Sends the first leg, and builds the response from its result.
     pub(in crate::exchange) async fn begin(self) -> Response<ResponseBody> {

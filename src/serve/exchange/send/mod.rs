@@ -12,8 +12,6 @@ use super::value::Exchange;
 use crate::proxy::response_body::ResponseBody;
 
 pub(super) use self::later_leg::later_or_own;
-#[cfg(test)]
-pub(super) use self::retry::{prepare, remember_omission};
 pub(super) use self::sender::{LegKind, Sent, once, readable};
 
 /// Sends the first leg, and retries it if upstream's refusal has a remedy.

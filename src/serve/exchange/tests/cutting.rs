@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use http_body_util::BodyExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{PROMPT, Stage, an_id, calls, changed, claude, model, result, sent, user};
-use crate::exchange::{resumed, send, value::Exchange};
+use super::{Stage, an_id, claude, model, user};
+use crate::exchange::{resumed, value::Exchange};
 use crate::state::config::TranscriptDetail;
 use baton_core::marker::sentinel;
-use baton_core::plan::Unresolved;
 use baton_core::record::Handoff;
 
 const BEFORE: &str = "Mend the importer.";
@@ -22,34 +20,6 @@ fn after(handoff: &Handoff, more: &[Value]) -> Vec<Value> {
 
 fn short_sentinels() -> Stage {
     Stage::with(|config| config.handoff.transcript = TranscriptDetail::Sentinel)
-}
-
-#[tokio::test]
-async fn an_answer_that_was_left_out_cuts_in_front_of_what_follows_its_request() {
-    let stage = Stage::new();
-    let handoff = stage.handoff(&[user(BEFORE)]).await;
-    let offered = stage
-        .request(claude(&[user(BEFORE), user("And the docs.")]))
-        .offered()
-        .await;
-    assert_eq!(
-        (offered.active_id(), offered.pin.kept_from()),
-        (Some(handoff.id), 1)
-    );
-    let view = offered.view();
-    assert_eq!(
-        offered.plan(&stage.app).cut_part(false).end,
-        view.turns[1].span.start
-    );
-    let messages = json!(sent(&stage, &offered).messages).to_string();
-    assert!(
-        messages.contains(PROMPT) && messages.contains("And the docs."),
-        "{messages}"
-    );
-    assert!(!messages.contains(BEFORE), "{messages}");
-    // A rewind to another text does not continue the handoff.
-    let rewound = stage.request(claude(&[user("Mend the exporter."), user("And the docs.")]));
-    assert_eq!(rewound.offered().await.active_id(), None);
 }
 
 #[tokio::test]
@@ -74,76 +44,9 @@ async fn a_cut_ends_at_the_sentinel_and_keeps_what_follows_its_turn() {
     );
 }
 
-fn thought(id: &str) -> Value {
-    json!({"role": "assistant", "content": [
-        {"type": "thinking", "thinking": "Let me see.", "signature": "c2lnbmVk"},
-        {"type": "tool_use", "id": id, "name": "run", "input": {}},
-    ]})
-}
-
 fn body(exchange: &Exchange) -> String {
     let rope = exchange.plan().first(true).rope;
     String::from_utf8(rope.concat()).unwrap()
-}
-
-#[tokio::test]
-async fn refused_thinking_is_left_out_of_the_stretch_and_of_no_later_step() {
-    let stage = short_sentinels();
-    let handoff = stage.handoff(&[user(BEFORE)]).await;
-    let step = [thought("t1"), result("t1")];
-    let mut refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
-    let first = refused.offered.plan(&stage.app).first(true);
-    assert!(body(&refused).contains("Let me see."));
-    let retry = refused
-        .plan()
-        .without_thinking(&first, None)
-        .expect("a request without it");
-    send::prepare(&mut refused, &retry);
-    let again = String::from_utf8(retry.request.rope.concat()).unwrap();
-    assert!(!again.contains("Let me see.") && again.contains("t1"), "{again}");
-    send::remember_omission(&refused).await;
-    // The model's later thinking is valid.
-    let later = [&step[..], &[thought("t2"), result("t2")]].concat();
-    let later = stage.request(claude(&after(&handoff, &later))).exchange().await;
-    assert_eq!(body(&later).matches("Let me see.").count(), 1);
-}
-
-#[tokio::test]
-async fn without_thinking_after_the_cut_there_is_no_second_try() {
-    let stage = short_sentinels();
-    let handoff = stage.handoff(&[user(BEFORE)]).await;
-    let step = [calls("t1"), result("t1")];
-    let refused = stage.request(claude(&after(&handoff, &step))).exchange().await;
-    let first = refused.plan().first(true);
-    assert!(refused.plan().without_thinking(&first, None).is_none());
-}
-
-async fn text_of(response: http::Response<crate::proxy::response_body::ResponseBody>) -> String {
-    let body = response.into_body().collect().await;
-    let body = body.unwrap_or_else(|_| panic!("no body")).to_bytes();
-    String::from_utf8(body.to_vec()).unwrap()
-}
-
-#[tokio::test]
-async fn an_unknown_line_is_answered_in_the_form_of_the_request() {
-    let stage = Stage::new();
-    for (why, words) in [
-        (Unresolved::Unknown, "is not known here"),
-        (Unresolved::Ambiguous, "more than one handoff"),
-    ] {
-        for (stream, kind) in [
-            (false, "application/json"),
-            (true, "text/event-stream; charset=utf-8"),
-        ] {
-            let body = changed(claude(&[user("Go on.")]), json!({"stream": stream}));
-            let exchange = stage.request(body).exchange().await;
-            let response = exchange.unresolved_handoff(why).await;
-            assert_eq!(response.headers()["content-type"], kind);
-            assert_eq!(response.headers()["cache-control"], "no-cache");
-            let text = text_of(response).await;
-            assert!(text.contains(words), "{text}");
-        }
-    }
 }
 
 #[tokio::test]

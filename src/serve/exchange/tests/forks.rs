@@ -21,7 +21,7 @@ fn request<'s>(stage: &'s Stage, messages: &[Value], fork: bool) -> TestRequest<
 
 async fn view(stage: &Stage, messages: &[Value], fork: bool) -> String {
     let offered = request(stage, messages, fork).offered().await;
-    json!(sent(stage, &offered).messages).to_string()
+    json!(sent(stage, &offered)).to_string()
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_fork_is_cut_at_the_parents_handoff_and_its_own_leaves_the_parent_alon
     let offered = request(&stage, &parents, false).offered().await;
     assert_eq!(offered.active_id(), Some(handoff.id));
     assert_eq!(view(&stage, &shown, false).await, before);
-    let parents = json!(sent(&stage, &offered).messages).to_string();
+    let parents = json!(sent(&stage, &offered)).to_string();
     assert!(
         parents.contains(PROMPT) && !parents.contains("docs/import.md"),
         "{parents}"

@@ -30,7 +30,7 @@ fn shown(before: &[Value], handoff: &Handoff) -> Vec<Value> {
 
 async fn first_message(stage: &Stage, messages: &[Value]) -> Value {
     let offered = stage.request(claude(messages)).offered().await;
-    sent(stage, &offered).messages[0].clone()
+    sent(stage, &offered)[0].clone()
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn the_judge_of_a_goal_sees_the_work_since_the_cut_and_nothing_from_before
     let offered = stage.request(judge).offered().await;
     assert_eq!(offered.active_id(), Some(handoff.id));
     assert!(!offered.offer.tooled);
-    let messages = json!(sent(&stage, &offered).messages).to_string();
+    let messages = json!(sent(&stage, &offered)).to_string();
     for kept in [PROMPT, "40 passed", "Condition: The parser tests pass."] {
         assert!(messages.contains(kept), "{kept}: {messages}");
     }

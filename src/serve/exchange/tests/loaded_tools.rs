@@ -46,7 +46,7 @@ async fn what_was_loaded_is_named_once_behind_the_prompt() {
             .request(request(&[&messages[..], more].concat()))
             .offered()
             .await;
-        let first = sent(&stage, &offered).messages[0]["content"].clone();
+        let first = sent(&stage, &offered)[0]["content"].clone();
         let line = "<loaded-tools>Used before and not loaded now. One ToolSearch call loads them: select:TodoWrite,WebFetch</loaded-tools>";
         assert_eq!(first, format!("{PROMPT}\n\n{line}"));
     }

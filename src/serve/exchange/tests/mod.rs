@@ -9,10 +9,8 @@ mod goals;
 mod loaded_tools;
 mod offering;
 mod pairing;
-mod pinning;
 mod reading;
 mod showing;
-mod undoing;
 mod writing;
 
 use std::sync::Arc;
@@ -186,23 +184,11 @@ fn result(id: &str) -> Value {
     json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "ok"}]})
 }
 
-/// Messages sent upstream, and the names of the tools.
-struct SentView {
-    messages: Vec<Value>,
-    tools: Vec<String>,
-}
-
-fn sent(stage: &Stage, offered: &PlannedExchange) -> SentView {
+/// Messages sent upstream.
+fn sent(stage: &Stage, offered: &PlannedExchange) -> Vec<Value> {
     let rope = offered.plan(&stage.app).first(offered.offer.tooled).rope;
     let body: Value = serde_json::from_slice(&rope.concat()).unwrap();
-    let tools = body["tools"].as_array().cloned().unwrap_or_default();
-    SentView {
-        messages: body["messages"].as_array().unwrap().clone(),
-        tools: tools
-            .iter()
-            .map(|tool| tool["name"].as_str().unwrap().to_owned())
-            .collect(),
-    }
+    body["messages"].as_array().unwrap().clone()
 }
 
 fn an_id(n: u128) -> HandoffId {

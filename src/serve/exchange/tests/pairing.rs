@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{PROMPT, Stage, calls, claude, result, sent, user};
+use super::{PROMPT, Stage, calls, claude, result, user};
 use crate::exchange::{record_writer, value::Exchange};
 use baton_core::record::{HiddenResult, InsertionPoint};
 use baton_core::response::AnsweredCall;
@@ -22,13 +22,6 @@ fn hidden(tool: &'static str, arguments: Value) -> HiddenCall {
     }
 }
 
-fn beside(sibling: &str) -> Option<InsertionPoint> {
-    Some(InsertionPoint::Beside {
-        sibling: sibling.to_owned(),
-        offset: 0,
-    })
-}
-
 /// A handoff that was called next to another call, and takes effect at the turn's end.
 fn queued() -> AnsweredCall {
     AnsweredCall {
@@ -45,52 +38,6 @@ async fn opening(stage: &Stage) -> Exchange {
 
 fn next() -> Vec<Value> {
     vec![user("Mend it."), calls("t1"), result("t1")]
-}
-
-#[tokio::test]
-async fn a_hidden_call_stands_beside_its_sibling_in_the_models_view() {
-    let stage = Stage::new();
-    let first = opening(&stage).await;
-    record_writer::write_beside(&first, vec![(queued(), beside("t1"))])
-        .await
-        .unwrap();
-    let offered = stage.request(claude(&next())).offered().await;
-    let messages = sent(&stage, &offered).messages;
-    let (call, answer) = (messages[1].to_string(), messages[2].to_string());
-    assert!(
-        call.contains("toolu_hidden") && call.contains(TOOL_NAME),
-        "{call}"
-    );
-    assert!(
-        answer.contains("toolu_hidden") && answer.contains("Handoff queued"),
-        "{answer}"
-    );
-    assert_eq!(messages.len(), 3);
-    // Until the turn's end nothing else begins.
-    assert!(offered.plan(&stage.app).waits_for_turn_end());
-    assert_eq!(
-        offered
-            .plan(&stage.app)
-            .first(true)
-            .pending
-            .map(|pending| pending.0)
-            .as_deref(),
-        Some(PROMPT)
-    );
-}
-
-#[tokio::test]
-async fn a_fork_without_the_sibling_has_no_hidden_call() {
-    let stage = Stage::new();
-    let first = opening(&stage).await;
-    record_writer::write_beside(&first, vec![(queued(), beside("t1"))])
-        .await
-        .unwrap();
-    let fork = vec![user("Mend it."), calls("t2"), result("t2")];
-    let offered = stage.request(claude(&fork)).offered().await;
-    assert!(!offered.plan(&stage.app).waits_for_turn_end());
-    let messages = json!(sent(&stage, &offered).messages).to_string();
-    assert!(!messages.contains("toolu_hidden"), "{messages}");
 }
 
 #[tokio::test]

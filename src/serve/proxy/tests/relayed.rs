@@ -10,7 +10,6 @@ use tokio::net::TcpStream;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::testing::{Act, Proxy, Script, config, ok};
 use crate::proxy::upload::RopeBody;
-use crate::state::config::Secret;
 use crate::state::telemetry::ExchangeOutcome;
 
 fn head_and_body(answer: &str) -> (&str, &str) {
@@ -88,34 +87,6 @@ async fn a_transcript_goes_out_as_it_came() {
     assert_eq!(event.outcome, ExchangeOutcome::Complete);
     assert_eq!((event.received_bytes, &event.sent_bytes[..]), (20, &[20][..]));
     assert!(event.first_byte_ms.is_some());
-}
-
-#[tokio::test]
-async fn a_named_upstream_loses_its_prefix_and_has_its_own_credentials() {
-    let upstream = Script::saying("{}").await;
-    let mut config = config("http://127.0.0.1:9");
-    let mut named = config.upstreams["openai"].clone();
-    named.base_url = format!("{}/base", upstream.url);
-    named.api_key = Some(Secret::new("ours"));
-    config.upstreams.insert("mine".to_owned(), named);
-    let proxy = Proxy::start(config);
-    let got = proxy
-        .post(
-            "/u/mine/v1/chat/completions?a=b",
-            "authorization: Bearer theirs\r\n",
-            b"{}",
-        )
-        .await;
-    assert!(got.starts_with("HTTP/1.1 200"), "{got}");
-    let (sent, _) = upstream.received().remove(0);
-    assert!(
-        sent.starts_with("POST /base/v1/chat/completions?a=b HTTP/1.1\r\n"),
-        "{sent}"
-    );
-    assert!(
-        sent.contains("authorization: Bearer ours\r\n") && !sent.contains("theirs"),
-        "{sent}"
-    );
 }
 
 #[tokio::test]
