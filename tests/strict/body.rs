@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use super::counts::InFlight;
+use super::aborted::InFlight;
 use super::dialect::{Received, RenderedBody};
 use super::faults::Fault;
 use super::reply::{Chunks, Delivery};
@@ -38,28 +38,17 @@ pub(crate) fn plan(
     fault: Option<&Fault>,
     request: &Received,
 ) -> VecDeque<WriteStep> {
-    let mut events = rendered.events;
-    if delivery.crlf && !rendered.sized {
-        events = events.into_iter().map(|event| with_crlf(&event)).collect();
-    }
-    let steps = break_events(events.into_iter().map(WriteStep::Write).collect(), fault, request);
+    let steps = break_events(
+        rendered.events.into_iter().map(WriteStep::Write).collect(),
+        fault,
+        request,
+    );
     let steps = regroup(steps, delivery.chunks);
     let steps = match fault {
         Some(Fault::CutAfterBytes(bytes)) => cut_bytes(steps, *bytes),
         _ => steps,
     };
     slow_down(steps, delivery.delay)
-}
-
-fn with_crlf(event: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(event.len() + 8);
-    for &byte in event {
-        if byte == b'\n' && out.last() != Some(&b'\r') {
-            out.extend_from_slice(b"\r");
-        }
-        out.extend_from_slice(&[byte]);
-    }
-    out.freeze()
 }
 
 /// Applies a fault whose position is a number of events.
@@ -84,7 +73,6 @@ fn break_events(mut steps: Vec<WriteStep>, fault: Option<&Fault>, request: &Rece
             let event = dialect.error_event(request, steps.len(), kind, message);
             steps.push(WriteStep::Write(event));
         }
-        Some(Fault::Garbage { events, bytes }) => steps.insert(at(*events), WriteStep::Write(bytes.clone())),
         Some(Fault::Oversize { events, size }) => {
             let at = at(*events);
             steps.insert(at, WriteStep::Write(dialect.padding_event(request, at, *size)));
@@ -328,14 +316,13 @@ mod tests {
 
     #[test]
     fn delays_stand_between_writes() {
-        let rendered = RenderedBody::stream(vec!["a\n".into(), "b".into()]);
+        let rendered = RenderedBody::stream(vec!["a".into(), "b".into()]);
         let delay = Duration::from_millis(3);
         let delivery = Delivery {
             delay,
-            crlf: true,
             ..Delivery::default()
         };
         let steps: Vec<WriteStep> = plan(rendered, &delivery, None, &request()).into();
-        assert_eq!(steps, [write("a\r\n"), WriteStep::Wait(delay), write("b")]);
+        assert_eq!(steps, [write("a"), WriteStep::Wait(delay), write("b")]);
     }
 }

@@ -12,11 +12,11 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::aborted::{Aborted, InFlight};
 use super::api::Endpoint;
 use super::body::{ReplyBody, plan};
 use super::canonical;
 use super::complaint::{Complaint, Findings, Rule};
-use super::counts::{Counts, InFlight};
 use super::dialect::{Received, RenderedBody, derived_id};
 use super::faults::Fault;
 use super::lineage::TranscriptLineage;
@@ -42,7 +42,7 @@ pub(crate) struct ProviderShared {
     prefixes: Prefixes,
     memory: Arc<Memory>,
     lineage: TranscriptLineage,
-    pub(crate) counts: Counts,
+    pub(crate) aborted: Aborted,
 }
 
 /// Locks `mutex`, even if a model panicked while locking it.
@@ -55,7 +55,7 @@ pub(crate) async fn answer(
     shared: Arc<ProviderShared>,
     incoming: Request<Incoming>,
 ) -> io::Result<Response<ReplyBody>> {
-    let in_flight = shared.counts.request();
+    let in_flight = shared.aborted.request();
     let (head, body) = incoming.into_parts();
     let raw = body.collect().await.map_err(io::Error::other)?.to_bytes();
     respond(shared, &head, raw, in_flight).await
@@ -108,7 +108,7 @@ impl ProviderShared {
             prefixes: Prefixes::default(),
             memory: Arc::default(),
             lineage: TranscriptLineage::default(),
-            counts: Counts::default(),
+            aborted: Aborted::default(),
         }
     }
 

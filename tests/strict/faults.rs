@@ -53,13 +53,6 @@ pub enum Fault {
         /// Message of the error.
         message: String,
     },
-    /// Bytes that do not form an event, after which the reply continues.
-    Garbage {
-        /// Number of events before it.
-        events: usize,
-        /// Bytes to write.
-        bytes: Bytes,
-    },
     /// A harmless but oversized event, after which the reply continues.
     Oversize {
         /// Number of events before it.

@@ -28,13 +28,13 @@
 //! To add a wire: a directory with the same parts (`mod`: its dialect, `transcript`: reading a request, `rules`: checking
 //! it, `render`: writing a reply). Also a variant of [`Wire`], a line in `wires.rs` and rows in `routes.rs`.
 
+mod aborted;
 mod anthropic;
 mod api;
 mod autopilot;
 mod body;
 mod canonical;
 mod complaint;
-mod counts;
 mod dialect;
 mod exchange;
 mod faults;

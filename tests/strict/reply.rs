@@ -121,16 +121,12 @@ pub struct Delivery {
     pub delay: Duration,
     /// The pause before the response head.
     pub head_delay: Duration,
-    /// Whether a ping follows the start of a stream (Anthropic).
-    pub pings: bool,
-    /// Whether lines of a stream end in CRLF (Gemini: always).
-    pub crlf: bool,
     /// How chat streams spell calls.
     pub call_style: CallStyle,
     /// Whether chat replies show thinking as `reasoning_content`.
     pub reasoning: bool,
-    /// Whether the body is gzip, flushed after every event. Not together with [`Delivery::crlf`] or faults
-    /// that write events of their own.
+    /// Whether the body is gzip, flushed after every event. Not together with faults that write events of
+    /// their own.
     pub gzip: bool,
     /// Whether the response has no `content-type`.
     pub untyped: bool,
@@ -143,8 +139,6 @@ impl Default for Delivery {
             chunks: Chunks::Events,
             delay: Duration::ZERO,
             head_delay: Duration::ZERO,
-            pings: true,
-            crlf: false,
             call_style: CallStyle::Standard,
             reasoning: false,
             gzip: false,

@@ -77,7 +77,7 @@ impl Strict {
             head = head.header(*name, *value);
         }
         let (head, ()) = head.body(()).map_err(io::Error::other)?.into_parts();
-        let in_flight = self.shared.counts.request();
+        let in_flight = self.shared.aborted.request();
         let (parts, body) = respond(Arc::clone(&self.shared), &head, body, in_flight)
             .await?
             .into_parts();
@@ -117,24 +117,14 @@ impl Strict {
         lock(&self.shared.complaints).clone()
     }
 
-    /// The number of connections that are open now.
-    pub fn open_connections(&self) -> usize {
-        self.shared.counts.now().open
-    }
-
     /// How many requests the client left before their reply was written to its end. Cuts of the script are not counted.
     pub fn aborted(&self) -> usize {
-        self.shared.counts.now().aborted
+        self.shared.aborted.now()
     }
 
     /// Waits until the client has left at least `requests` replies unfinished; false after 5 seconds.
     pub async fn wait_aborted(&self, requests: usize) -> bool {
-        self.shared.counts.wait(|now| now.aborted >= requests).await
-    }
-
-    /// Waits until at most `connections` are open; false after 5 seconds.
-    pub async fn wait_open(&self, connections: usize) -> bool {
-        self.shared.counts.wait(|now| now.open <= connections).await
+        self.shared.aborted.wait(requests).await
     }
 
     /// Waits until the server ends by itself, which it does only when its listener fails.
@@ -171,7 +161,6 @@ async fn accept(listener: TcpListener, shared: Arc<ProviderShared>) {
 }
 
 async fn connection(stream: TcpStream, shared: Arc<ProviderShared>) {
-    let _open = shared.counts.connection();
     // A socket that refuses the option still serves.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| answer(Arc::clone(&shared), request));

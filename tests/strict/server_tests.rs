@@ -266,7 +266,6 @@ async fn no_answer_closes_the_connection() {
         .unwrap();
     let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     assert!(client.request(request).await.is_err());
-    assert!(provider.wait_open(0).await);
 }
 
 #[tokio::test]
@@ -277,10 +276,6 @@ async fn faults_inside_a_stream_happen_at_their_place() {
             events: 2,
             kind,
             message: "Busy".to_owned(),
-        }),
-        Reply::text("Hi.").fault(Fault::Garbage {
-            events: 1,
-            bytes: "data: {\n\n".into(),
         }),
         Reply::text("Hi.").fault(Fault::Oversize {
             events: 1,
@@ -295,11 +290,6 @@ async fn faults_inside_a_stream_happen_at_their_place() {
         .filter_map(|line| line.strip_prefix("event: "))
         .collect();
     assert_eq!(names, ["message_start", "ping", "error"]);
-    let garbage = bytes(post(&provider, &hello(true)).await).await;
-    assert_eq!(
-        String::from_utf8_lossy(&garbage).split("\n\n").nth(1),
-        Some("data: {")
-    );
     assert!(bytes(post(&provider, &hello(true)).await).await.len() > 100_000);
 }
 
@@ -322,7 +312,6 @@ async fn a_client_that_leaves_is_counted_at_every_stage() {
     let waited = tokio::time::timeout(Duration::from_millis(50), post(&provider, &hello(true))).await;
     assert!(waited.is_err());
     assert!(provider.wait_aborted(3).await);
-    assert!(provider.wait_open(0).await);
 }
 
 #[tokio::test]
@@ -337,26 +326,6 @@ async fn a_dropped_provider_closes_its_connections() {
     drop(provider);
     assert!(until_broken(response).await.is_err());
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
-}
-
-#[tokio::test]
-async fn other_paths_answer_sensibly() {
-    let provider = provider([]).await;
-    let models = send(&provider, Method::GET, "/v1/models?limit=1", "").await;
-    assert_eq!(parsed(models).await["has_more"], false);
-    let probe = send(&provider, Method::HEAD, "/api/hello", "").await;
-    assert_eq!(probe.status(), 404);
-    assert!(bytes(probe).await.is_empty());
-    let unknown = send(&provider, Method::POST, "/v1/files", "{}").await;
-    assert_eq!(unknown.status(), 404);
-    assert_eq!(parsed(unknown).await["error"]["type"], "not_found_error");
-    let body = &b"{ \"input\" : \"\xff\" }\n"[..];
-    let echo = send(&provider, Method::POST, "/v1/embeddings", body).await;
-    assert_eq!(echo.headers()["x-echo-anthropic-version"], "2023-06-01");
-    assert_eq!(echo.headers()["content-type"], "application/json");
-    assert_eq!(&bytes(echo).await[..], body);
-    assert_eq!(provider.complaints(), []);
-    assert_eq!(provider.aborted(), 0);
 }
 
 #[tokio::test]

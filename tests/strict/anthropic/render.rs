@@ -34,13 +34,11 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     start_usage["service_tier"] = json!("standard");
     let unstopped = json!({"stop_reason": null, "stop_sequence": null, "stop_details": null});
     let start = diagnosed(message(request, Vec::new(), &unstopped, start_usage));
-    let mut events = vec![event(
-        "message_start",
-        &json!({"type": "message_start", "message": start}),
-    )];
-    if reply.delivery.pings {
-        events.push(event("ping", &json!({"type": "ping"})));
-    }
+    let start = json!({"type": "message_start", "message": start});
+    let mut events = vec![
+        event("message_start", &start),
+        event("ping", &json!({"type": "ping"})),
+    ];
     for (index, block) in blocks.iter().enumerate() {
         block.stream(index, reply.delivery.delta, &mut events);
     }

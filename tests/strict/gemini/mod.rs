@@ -1,6 +1,5 @@
 //! Implementation of Gemini `generateContent`.
 
-mod partial;
 mod render;
 mod rules;
 mod signatures;

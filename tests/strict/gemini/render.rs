@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::partial;
 use super::signatures::TurnPrefix;
 use super::transcript::{field, in_envelope, inner, model};
 use crate::dialect::{Received, RenderedBody, derived_id};
@@ -60,11 +59,6 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
         let parts = chunks.into_iter().flatten().collect();
         return RenderedBody::json(&shape.response(parts, Some(reply), shape.output));
     }
-    let chunks = if partial::is_requested(request) {
-        partial::split_calls(chunks, shape.size)
-    } else {
-        chunks
-    };
     let framing = GeminiFraming::from_request(request);
     let end = chunks.len().saturating_sub(1);
     let mut events = Vec::new();

@@ -9,7 +9,6 @@ use crate::complaint::Rule;
 use crate::reply::Stop;
 
 const PATH: &str = "/v1beta/models/gemini-4-argon:generateContent";
-const STREAM: &str = "/v1beta/models/gemini-4-argon:streamGenerateContent";
 
 fn received(path: &str, body: Value) -> Received {
     Received::for_test(Wire::Gemini, path, body)
@@ -244,67 +243,6 @@ fn a_token_count_may_have_contents_only() {
     let alone = json!({"contents": conversation()["contents"]});
     assert_eq!(rules_at("/v1beta/models/m:countTokens", alone.clone()), []);
     assert_ne!(rules_at(PATH, alone), [], "a reply is asked for with its tools");
-}
-
-#[test]
-fn a_stream_is_framed_as_requested() {
-    let reply = working().deltas(4);
-    let body = request(json!([user("Fix it.")]));
-    let sse = Gemini.render(
-        &received(&format!("{STREAM}?alt=sse"), body.clone()),
-        &reply,
-        &Usage::default(),
-    );
-    assert_eq!(sse.content_type, Some("text/event-stream"));
-    let chunk = |event: &Bytes| -> Value {
-        let text = std::str::from_utf8(event).unwrap();
-        let data = text
-            .strip_prefix("data: ")
-            .unwrap()
-            .strip_suffix("\r\n\r\n")
-            .unwrap();
-        serde_json::from_str(data).unwrap()
-    };
-    let chunks: Vec<Value> = sse.events.iter().map(chunk).collect();
-    assert!(chunks.iter().all(|chunk| chunk["usageMetadata"].is_object()));
-    let ends = chunks
-        .iter()
-        .filter(|chunk| chunk["candidates"][0].get("finishReason").is_some());
-    assert_eq!(ends.collect::<Vec<_>>(), [chunks.last().unwrap()]);
-    let array = Gemini.render(&received(STREAM, body), &reply, &Usage::default());
-    let whole: Vec<Value> = serde_json::from_slice(&array.events.concat()).unwrap();
-    let parts_of = |chunks: &[Value]| {
-        let candidates = chunks.iter().map(|chunk| chunk["candidates"].clone());
-        candidates.collect::<Vec<_>>()
-    };
-    assert_eq!(parts_of(&whole), parts_of(&chunks));
-}
-
-#[test]
-fn arguments_are_streamed_where_requested() {
-    let mut body = request(json!([user("Fix it.")]));
-    body["toolConfig"] = json!({"functionCallingConfig": {"streamFunctionCallArguments": true}});
-    let rendered = Gemini.render(&received(STREAM, body), &working(), &Usage::default());
-    let whole: Vec<Value> = serde_json::from_slice(&rendered.events.concat()).unwrap();
-    let calls = whole
-        .iter()
-        .filter(|chunk| chunk.to_string().contains("\"willContinue\":true"));
-    assert_eq!(calls.count(), 6);
-    assert_eq!(whole.last().unwrap()["candidates"][0]["finishReason"], "STOP");
-}
-
-#[test]
-fn error_events_are_framed_too() {
-    let sse = received(&format!("{STREAM}?alt=sse"), Value::Null);
-    let event = Gemini.error_event(&sse, 3, "RESOURCE_EXHAUSTED", "slow down");
-    assert!(event.starts_with(b"data: {\"error\":{\"code\":429,"));
-    let array = received(STREAM, Value::Null);
-    let events = [
-        Gemini.padding_event(&array, 0, 9),
-        Gemini.error_event(&array, 1, "overloaded", "down"),
-    ];
-    let whole: Value = serde_json::from_slice(&events.concat()).unwrap();
-    assert_eq!(whole[1]["error"]["status"], "UNAVAILABLE");
 }
 
 #[test]

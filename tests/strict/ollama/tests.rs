@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::Wire;
 use crate::complaint::Rule;
-use crate::reply::Stop;
 
 fn received(body: Value) -> Received {
     Received::for_test(Wire::Ollama, "/api/chat", body)
@@ -91,38 +90,4 @@ fn fields_have_their_types() {
     assert_eq!(rules(body.clone()), [Rule::Required, Rule::RepeatedTool]);
     body["messages"] = json!([]);
     assert!(rules(body).contains(&Rule::NoMessages));
-}
-
-#[test]
-fn streaming_is_the_default() {
-    let reply = Reply::new()
-        .thinking("Hm.")
-        .say("Grüße!")
-        .call("read_file", json!({"p": 1}))
-        .deltas(4);
-    let rendered = Ollama.render(&received(conversation()), &reply, &Usage::default());
-    assert_eq!(rendered.content_type, Some("application/x-ndjson"));
-    let whole = String::from_utf8(rendered.events.concat()).unwrap();
-    let lines: Vec<Value> = whole
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let done: Vec<&Value> = lines.iter().map(|line| &line["done"]).collect();
-    assert_eq!(done, [false, false, false, false, true]);
-    assert_eq!(
-        lines[3]["message"]["tool_calls"][0]["function"]["arguments"],
-        json!({"p": 1})
-    );
-    let mut body = conversation();
-    body["stream"] = json!(false);
-    let rendered = Ollama.render(&received(body), &reply.stop(Stop::MaxTokens), &Usage::default());
-    let whole: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
-    assert_eq!(
-        (
-            &whole["message"]["content"],
-            &whole["message"]["thinking"],
-            &whole["done_reason"]
-        ),
-        (&json!("Grüße!"), &json!("Hm."), &json!("length"))
-    );
 }

@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::Wire;
-use crate::reply::Stop;
 
 mod pairs;
-mod streams;
 
 fn tool(name: &str) -> Value {
     json!({"type": "function", "name": name, "parameters": {"type": "object"}, "strict": false})
