@@ -1,4 +1,5 @@
-//! Times of the pure core: the rewrite of a request, and each event of a stream.
+//! Times of the pure core: the rewrite of a request, and what reads a whole transcript. `benches/instructions.sh`
+//! counts streams.
 //!
 //! `cargo bench --bench core`
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -14,20 +15,17 @@ mod planted;
 mod sessions;
 #[path = "support/transcripts.rs"]
 mod transcripts;
-#[path = "support/wires.rs"]
-mod wires;
 
 use baton_core::marker::seal::SealKey;
-use baton_core::marker::{self, gap, sentinel};
+use baton_core::marker::{gap, sentinel};
 use baton_core::record::LOCAL;
 use baton_core::record::WireId;
 use baton_core::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use baton_core::text::json;
 use baton_core::wire::anthropic;
-use baton_core::wire::framer::Framer;
-use baton_core::wire::{Framing, Operation, Wire};
+use baton_core::wire::{Operation, Wire};
 use bytes::Bytes;
-use divan::counter::{BytesCount, ItemsCount};
+use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use history::{Seeded, Shape};
 use uuid::Uuid;
@@ -39,6 +37,11 @@ const PROMPT: &str = "Go on with the importer.";
 
 fn main() {
     divan::main();
+}
+
+/// Returns the wire with this name.
+fn wire(name: &str) -> &'static Wire {
+    baton_core::wire::wire(WireId::named(name).unwrap())
 }
 
 fn body(bytes: usize, pinned: bool) -> Bytes {
@@ -121,106 +124,6 @@ mod redaction {
     }
 }
 
-/// Transcripts designed to be expensive. Their time must grow in proportion to their size.
-#[divan::bench_group]
-mod hostile {
-    use super::*;
-
-    const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
-
-    fn said(text: &str, bytes: usize, end: &str) -> Bytes {
-        let text = text.repeat(bytes / text.len()) + end;
-        let messages =
-            serde_json::json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": text}]);
-        let body = serde_json::json!({"model": "m", "messages": messages, "tools": [{"name": "f"}]});
-        body.to_string().into()
-    }
-
-    fn read_and_rewritten(body: &Bytes) -> usize {
-        let reading = RequestReading::new(&anthropic::WIRE, body, Operation::Generate).unwrap();
-        let found = reading.candidates();
-        let what = Rewrite {
-            tools: Some(baton_core::tools::ToolTable::handoff()),
-            ..Rewrite::default()
-        };
-        found.len() + rewrite(&reading, &what).rope.len()
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn opening_lines(bencher: Bencher, bytes: usize) {
-        let line = format!("{}\n", sentinel::opening(ID));
-        let body = said(&line, bytes, "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]");
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| read_and_rewritten(black_box(&body)));
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn broken_up_marks(bencher: Bencher, bytes: usize) {
-        let body = said("[[handoff-resume\\:", bytes, "");
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| read_and_rewritten(black_box(&body)));
-    }
-}
-
-/// The steps of a rewrite, and the limit set by memory.
-#[divan::bench_group]
-mod parts {
-    use super::*;
-
-    #[divan::bench(args = SIZES)]
-    fn structure(bencher: Bencher, bytes: usize) {
-        let body = body(bytes, true);
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| anthropic::WIRE.read(black_box(&body), Operation::Generate));
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn marks(bencher: Bencher, bytes: usize) {
-        let body = body(bytes, true);
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| marker::marks(black_box(&body)));
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn memcpy(bencher: Bencher, bytes: usize) {
-        let body = body(bytes, true);
-        let mut to = vec![0; body.len()];
-        bencher.counter(BytesCount::new(body.len())).bench_local(|| {
-            to.copy_from_slice(black_box(&body));
-            black_box(to.last().copied())
-        });
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn memchr(bencher: Bencher, bytes: usize) {
-        let body = body(bytes, true);
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| memchr::memchr(1, black_box(&body)));
-    }
-
-    #[divan::bench(args = [1_000_000])]
-    fn raw_values_of_serde_json(bencher: Bencher, bytes: usize) {
-        type Raw<'a> = std::collections::BTreeMap<&'a str, &'a serde_json::value::RawValue>;
-        let body = body(bytes, true);
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| serde_json::from_slice::<Raw<'_>>(black_box(&body)).unwrap().len());
-    }
-
-    #[divan::bench(args = [1_000_000])]
-    fn tree_of_serde_json(bencher: Bencher, bytes: usize) {
-        let body = body(bytes, true);
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| serde_json::from_slice::<serde_json::Value>(black_box(&body)).unwrap());
-    }
-}
-
 /// Reads a transcript for users: every part of every turn, unescaped text, and each result with its call.
 #[divan::bench_group]
 mod reading {
@@ -247,7 +150,7 @@ mod reading {
 
     #[divan::bench(args = WIRES)]
     fn all_parts_of_1_mb(bencher: Bencher, name: &str) {
-        let wire = wires::wire(name);
+        let wire = wire(name);
         let body = Bytes::from(transcripts::body(wire.id(), 1_000_000));
         bencher
             .counter(BytesCount::new(body.len()))
@@ -256,96 +159,12 @@ mod reading {
 
     #[divan::bench(args = WIRES)]
     fn calls_with_results_of_1_mb(bencher: Bencher, name: &str) {
-        let wire = wires::wire(name);
+        let wire = wire(name);
         let body = Bytes::from(transcripts::body(wire.id(), 1_000_000));
         bencher.counter(BytesCount::new(body.len())).bench(|| {
             let view = wire.read(black_box(&body), Operation::Generate).unwrap();
             let transcript = Transcript::from_view(&view);
             transcript.tool_uses().len()
-        });
-    }
-}
-
-/// Returns pieces of a visible call's arguments, this many in a read.
-fn arguments(events: usize, per_read: usize) -> Vec<Bytes> {
-    let mut random = Seeded::new(7);
-    let frames: Vec<String> = (0..events)
-        .map(|_| history::input_frame(&mut random, 0))
-        .collect();
-    frames.chunks(per_read).map(|c| Bytes::from(c.concat())).collect()
-}
-
-const EVENTS: usize = 6_400;
-
-fn merge(bencher: Bencher, wire: &Wire, legs: usize, reads: &[Bytes]) {
-    let bytes: usize = reads.iter().map(Bytes::len).sum();
-    bencher
-        .counter(ItemsCount::new(EVENTS))
-        .counter(BytesCount::new(bytes))
-        .with_inputs(|| (wires::machine(wire, legs), Vec::with_capacity(8)))
-        .bench_local_values(|(mut merge, mut out)| {
-            for read in reads {
-                merge.feed(read.clone(), &mut out);
-                black_box(&out);
-                out.clear();
-            }
-            merge
-        });
-}
-
-/// All wires except the one with separate benches.
-const OTHERS: [&str; 4] = ["openai_chat", "openai_responses", "gemini", "ollama"];
-
-/// The tool is offered and never called.
-#[divan::bench_group]
-mod stream {
-    use super::*;
-
-    #[divan::bench(args = [1, 64])]
-    fn text(bencher: Bencher, per_read: usize) {
-        merge(
-            bencher,
-            &anthropic::WIRE,
-            1,
-            &wires::reads(WireId::Anthropic, EVENTS, per_read),
-        );
-    }
-
-    #[divan::bench(args = [1, 64])]
-    fn calls(bencher: Bencher, per_read: usize) {
-        merge(bencher, &anthropic::WIRE, 1, &arguments(EVENTS, per_read));
-    }
-
-    #[divan::bench(args = [1, 64])]
-    fn text_of_a_later_leg(bencher: Bencher, per_read: usize) {
-        merge(
-            bencher,
-            &anthropic::WIRE,
-            2,
-            &wires::reads(WireId::Anthropic, EVENTS, per_read),
-        );
-    }
-
-    #[divan::bench(args = OTHERS, consts = [1, 64])]
-    fn text_of<const PER_READ: usize>(bencher: Bencher, name: &str) {
-        let wire = wires::wire(name);
-        merge(bencher, wire, 1, &wires::reads(wire.id(), EVENTS, PER_READ));
-    }
-
-    #[divan::bench(args = OTHERS, consts = [1, 64])]
-    fn text_of_a_later_leg_of<const PER_READ: usize>(bencher: Bencher, name: &str) {
-        let wire = wires::wire(name);
-        merge(bencher, wire, 2, &wires::reads(wire.id(), EVENTS, PER_READ));
-    }
-
-    #[divan::bench(args = [1, 64])]
-    fn framing_alone(bencher: Bencher, per_read: usize) {
-        let reads = wires::reads(WireId::Anthropic, EVENTS, per_read);
-        bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
-            let mut framer = Framer::new(Framing::Sse, 1 << 20);
-            for read in &reads {
-                let _ = black_box(framer.push(read.clone()));
-            }
         });
     }
 }
@@ -373,7 +192,7 @@ mod drafts {
     };
 
     fn session(name: &str, turns: usize) -> (Session, View) {
-        let wire = wires::wire(name);
+        let wire = wire(name);
         let session = Session::new(turns as u64, turns);
         let body = Bytes::from(session.body(wire.id()));
         let view = wire.read(&body, Operation::Generate).unwrap();
@@ -456,7 +275,7 @@ mod carry {
     const BYTES: usize = 4_000_000;
 
     fn history(name: &str) -> View {
-        let wire = wires::wire(name);
+        let wire = wire(name);
         let body = |turns: usize| Session::new(1, turns).body(wire.id());
         let turns = 2000 * BYTES / body(2000).len();
         wire.read(&Bytes::from(body(turns)), Operation::Generate).unwrap()
@@ -562,7 +381,7 @@ mod recall {
             open: String::new(),
             secrets: Vec::new(),
         };
-        let wire = wires::wire(name);
+        let wire = wire(name);
         wire.read(&session.body(wire.id()).into(), Operation::Generate)
             .unwrap()
     }

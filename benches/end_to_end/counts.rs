@@ -6,7 +6,7 @@
 //! Only user space counts, on all threads, including busy waiting. The load of the machine does not matter.
 //! Copies by `rep movsb` would count as one instruction for each byte, so libc must copy with vectors in both
 //! proxies. The journal is off: it depends on the clock, and hashes with instructions that valgrind does not
-//! emulate. `--only journal` measures its cost.
+//! emulate. `--only requests` measures its cost.
 
 use std::net::SocketAddr;
 use std::path::Path;

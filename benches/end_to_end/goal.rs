@@ -1,4 +1,4 @@
-//! A figure with a bound, and the share of the bound that it uses.
+//! A figure with a bound.
 
 use serde_json::{Value, json};
 
@@ -37,26 +37,7 @@ impl Goal {
         self.what.contains(SHIPPED)
     }
 
-    pub(crate) fn what(&self) -> &str {
-        &self.what
-    }
-
-    /// Returns the shares of the bound used by minimum, median and maximum. A share over 1 misses the bound.
-    pub(crate) fn shares(&self) -> [f64; 3] {
-        let figure = &self.figure;
-        let share = |value: f64| {
-            if self.least {
-                self.bound / value
-            } else {
-                value / self.bound
-            }
-        };
-        let mut shares = [figure.min(), figure.median(), figure.max()].map(share);
-        shares.sort_by(f64::total_cmp);
-        shares
-    }
-
-    pub(crate) fn is_met(&self) -> bool {
+    fn is_met(&self) -> bool {
         let median = self.figure.median();
         if self.least {
             median >= self.bound

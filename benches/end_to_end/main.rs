@@ -1,8 +1,8 @@
 //! The overhead of baton, end to end: compared with no proxy and with plain hyper proxies, in one run.
 //!
 //! ```text
-//! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE] [--svg FILE]
-//!     [--only shipped|requests|steady|streams|memory|handoff|journal|populated|store] [--size BYTES]
+//! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE]
+//!     [--only requests|streams|memory|handoff|populated|store] [--size BYTES]
 //! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE] [--json FILE]
 //! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
 //!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
@@ -26,11 +26,9 @@ mod handoffs;
 #[path = "../support/history.rs"]
 #[allow(dead_code)]
 mod history;
-mod journal;
 mod load;
 mod memory;
 mod pass;
-mod plot;
 mod populated;
 #[path = "../../tests/suite/harness/redis.rs"]
 #[allow(dead_code, unreachable_pub)]
@@ -38,10 +36,8 @@ mod redis_server;
 mod report;
 mod requests;
 mod stats;
-mod steady;
 mod stores;
 mod streams;
-mod together;
 mod upstream;
 
 use std::net::SocketAddr;
@@ -113,19 +109,12 @@ fn main() {
     if let Some(path) = args.after("--json") {
         report.write(path, &machine);
     }
-    if let Some(path) = args.after("--svg") {
-        report.plot(path);
-    }
 }
 
 async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
-    let shipped = ["requests", "steady"];
-    let wanted = |name: &str| only.is_none_or(|o| o == name || o == "shipped" && shipped.contains(&name));
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
     if wanted("requests") {
         requests::run(bench, report).await;
-    }
-    if wanted("steady") {
-        steady::run(bench, report).await;
     }
     if wanted("streams") {
         streams::run(bench, report).await;
@@ -135,10 +124,6 @@ async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
     }
     if wanted("handoff") {
         handoffs::run(bench, report).await;
-        together::run(bench, report).await;
-    }
-    if wanted("journal") {
-        journal::run(bench, report).await;
     }
     if wanted("populated") {
         populated::run(bench, report).await;

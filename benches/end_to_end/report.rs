@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use crate::goal::Goal;
-use crate::plot;
 use crate::stats::Figure;
 
 /// All measurements so far.
@@ -60,11 +59,6 @@ impl Report {
             println!("\n## {title}\n");
             print_lines(&lines);
         }
-    }
-
-    /// Draws the figures relative to their bounds.
-    pub(crate) fn plot(&self, path: &str) {
-        std::fs::write(path, plot::svg(&self.goals)).unwrap();
     }
 
     pub(crate) fn write(&self, path: &str, machine: &Value) {

@@ -158,27 +158,11 @@ pub(crate) fn body(seed: u64, shape: &Shape) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Appends a round to a body, like an agent does with each turn.
-pub(crate) fn go_on(random: &mut Seeded, body: &mut String) {
-    body.truncate(body.len() - "]}".len());
-    let result = [300, 900, 2_500, 6_000][random.below(4)];
-    round(random, result, body);
-    body.push_str("]}");
-}
-
 /// Returns a stream frame with a piece of text.
 pub(crate) fn text_frame(random: &mut Seeded, index: usize) -> String {
     let words = format!("{} {}", random.pick(&WORDS), random.pick(&WORDS));
     format!(
         "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":{index},\"delta\":{{\"type\":\"text_delta\",\"text\":\"{words} \"}}}}\n\n"
-    )
-}
-
-/// Returns a stream frame with a piece of a call's arguments.
-pub(crate) fn input_frame(random: &mut Seeded, index: usize) -> String {
-    let words = format!("{}_{}", random.pick(&WORDS), random.pick(&WORDS));
-    format!(
-        "event: content_block_delta\ndata: {{\"type\":\"content_block_delta\",\"index\":{index},\"delta\":{{\"type\":\"input_json_delta\",\"partial_json\":\"\\\"{words}\\\": \"}}}}\n\n"
     )
 }
 
