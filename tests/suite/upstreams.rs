@@ -232,6 +232,21 @@ async fn a_credential_of_another_vendor_is_refused_in_the_shape_of_the_wire() {
     assert_eq!(place.provider.requests().len(), 1);
 }
 
+#[tokio::test]
+async fn with_a_key_of_its_own_an_upstream_gets_no_key_from_the_query() {
+    let config = "[upstreams.gemini]\nbase_url = '{url}'\napi_key = { env = 'THEIR_KEY' }";
+    let place = Setup::new(config, []).await;
+    place
+        .post(
+            "/v1beta/models/g:countTokens?key=AIzaOfTheAgent&alt=json",
+            &json!({}),
+        )
+        .await;
+    let seen = place.provider.requests().pop().unwrap();
+    assert_eq!(seen.path, "/v1beta/models/g:countTokens?alt=json");
+    assert_eq!(seen.header("x-goog-api-key"), Some("from-env"));
+}
+
 /// Collects the log of this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 
-use crate::harness::fixture::{AnthropicFixture, handoff, history};
+use crate::harness::fixture::{AnthropicFixture, handoff, history, said, then};
 use crate::harness::memory;
 
 #[tokio::test]
@@ -42,4 +42,19 @@ async fn keep_alives_are_sent_and_a_dead_upstream_is_detected() {
         "pings must not hide that upstream is dead: {}",
         response.text()
     );
+}
+
+#[tokio::test]
+async fn compressed_answers_reach_the_agent_plain() {
+    let fixture = AnthropicFixture::new([
+        handoff().gzip(),
+        Reply::text("Fresh.").gzip(),
+        Reply::text("x").gzip(),
+    ])
+    .await;
+    let message = fixture.turn(&history()).await;
+    assert_eq!(said(&message).last(), Some(&"Fresh."));
+    let response = fixture.ask(&then(&history(), &message, "More.")).await;
+    assert_eq!(response.header("content-encoding"), None);
+    assert!(response.text().contains("message_stop"));
 }

@@ -34,7 +34,7 @@
 //! | counting | `matrix::W::counting` |
 //! | the agent leaves | `bad_input::an_agent_that_leaves_ends_every_leg` |
 //! | WebSocket | `proxy::tests::refusals::a_websocket_is_refused_at_once_so_that_agents_fall_back` |
-//! | content encodings | `bad_input::compressed_bodies_are_decoded_edited_and_sent_plain`, `proxy::tests::bodies::a_response_compressed_unasked_is_undone_as_it_comes` |
+//! | content encodings | `bad_input::compressed_bodies_are_decoded_edited_and_sent_plain`, `failures::answers::compressed_answers_reach_the_agent_plain` |
 //! | compaction of the provider | `single_wire::responses_compact_is_cut_and_relayed` |
 //! | a custom base URL | `docs/agents.md` |
 //! | ids and encrypted reasoning | `conversations::openai_responses`, `wire::openai_responses::tests::pairs` |

@@ -6,7 +6,9 @@ use tokio::runtime::Handle;
 
 use super::{PROMPT, Stage, claude, model, user};
 use crate::exchange::record_writer;
+use crate::exchange::value::Exchange;
 use baton_core::plan::NewHandoff;
+use baton_core::record::HandoffOrigin;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -58,6 +60,50 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     let before = tasks();
     quiet.completed()();
     assert_eq!(tasks(), before, "nothing waits where nothing could be repeated");
+}
+
+#[tokio::test]
+async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_handoff() {
+    const RULE: &str = "Never touch the API.";
+    let stage = Stage::new();
+    let new = |parent| NewHandoff {
+        to: None,
+        kept: None,
+        prompt: "Go on.".to_owned(),
+        reason: None,
+        parent,
+        origin: HandoffOrigin::Model,
+    };
+    let exchange = stage
+        .request(claude(&[user(&format!("Mend it. {RULE}")), model("On it.")]))
+        .exchange()
+        .await;
+    let write = async |exchange: &Exchange, parent| {
+        let prepared = record_writer::prepare(exchange, new(parent), 0).unwrap();
+        record_writer::write(exchange, prepared).await.unwrap()
+    };
+    let handoff = write(&exchange, None).await;
+    assert!(
+        handoff.prompt.starts_with("Go on.\n\n<carried-over>\n"),
+        "{}",
+        handoff.prompt
+    );
+    assert!(handoff.head.contains(RULE), "{}", handoff.head);
+    // The agent's history is gone, as after a compaction.
+    let later = stage
+        .request(claude(&[user("Go on."), model("Done.")]))
+        .exchange()
+        .await;
+    let next = write(&later, Some(handoff.id)).await;
+    assert_eq!(next.prompt, handoff.prompt);
+    // A subagent's user messages come from its parent model.
+    let subagent = stage
+        .request(claude(&[user(RULE), model("Done.")]))
+        .header("x-claude-code-agent-id", "a1")
+        .exchange()
+        .await;
+    let own = write(&subagent, None).await;
+    assert_eq!(own.prompt, "Go on.");
 }
 
 #[tokio::test]
