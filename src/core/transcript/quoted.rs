@@ -1,59 +1,45 @@
 //! Finds user sentences that only repeat earlier words of the model or of a tool.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
-
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use super::Transcript;
 use super::part::TranscriptPartKind;
 use crate::wire::Role;
 
-/// Maximum bytes of sentences that are compiled to a table of all transitions.
+/// Size of the compared pieces in bytes.
 ///
-/// The table searches fastest, but takes some hundred bytes per byte of a sentence, and a pasted line may be
-/// as long as a request.
-const MAX_TABLE_BYTES: usize = 16 << 10;
+/// Sentences are compared by pieces of one size, so that the time depends only on the size of the transcript, not on how
+/// often a sentence occurs, or how many of them begin or end alike.
+const PIECE: usize = 32;
+
+/// Multiplier of the hash. Any large odd number serves.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Transcript<'_> {
-    /// For each sentence with its turn, whether the model or a tool said it verbatim in an earlier turn.
+    /// For each sentence with its turn, whether the model or a tool said it verbatim in earlier turns.
     ///
     /// Marks of emphasis and code do not count: a terminal shows the model's text without them.
     pub fn said_before(&self, sentences: &[(usize, &str)]) -> Vec<bool> {
-        let mut found = vec![false; sentences.len()];
-        let needles = sentences.iter().map(|(_, sentence)| {
-            // The raw body is searched, which has the sentence with its JSON escapes.
-            let literal = serde_json::Value::from(*sentence).to_string();
-            without_marks(&literal.as_bytes()[1..literal.len() - 1]).into_owned()
-        });
-        if sentences.is_empty() {
-            return found;
-        }
-        let bytes: usize = sentences.iter().map(|(_, sentence)| sentence.len()).sum();
-        let compact = (bytes > MAX_TABLE_BYTES).then_some(AhoCorasickKind::ContiguousNFA);
-        let Ok(all) = AhoCorasick::builder().kind(compact).build(needles) else {
-            return found;
-        };
-        // Only earlier turns count, because the sentence itself matches in its own turn.
+        let pieces: Vec<Vec<u64>> = sentences
+            .iter()
+            .map(|(_, sentence)| pieces_of(sentence))
+            .collect();
+        let mut first_turns = FirstTurns::of_pieces(pieces.iter().flatten());
+        // Only earlier turns count, because the sentence itself occurs in its own turn.
         let last = sentences.iter().map(|(turn, _)| *turn).max().unwrap_or_default();
-        for (at, turn) in self.view.turns.iter().enumerate().take(last) {
-            let said_in = |span: Range<usize>, found: &[bool]| -> Vec<usize> {
+        for at in 0..last.min(self.view.turns.len()) {
+            for span in self.others_words(at) {
                 let text = without_marks(&self.view.text_of(at)[span]);
-                let places = all.find_overlapping_iter(&*text);
-                let all = places.map(|place| place.pattern().as_usize());
-                all.filter(|sentence| at < sentences[*sentence].0 && !found[*sentence])
-                    .collect()
-            };
-            // Most turns have none. Only in others are the model's and the tools' words told from the user's.
-            if !said_in(turn.span.start..turn.span.end, &found).is_empty() {
-                for span in self.others_words(at) {
-                    said_in(span, &found)
-                        .into_iter()
-                        .for_each(|sentence| found[sentence] = true);
-                }
+                each_hash(&text, |hash| first_turns.note(hash, at));
             }
         }
-        found
+        let said = pieces.iter().zip(sentences).map(|(pieces, (turn, _))| {
+            let mut first = pieces.iter().map(|piece| first_turns.of(*piece));
+            !pieces.is_empty() && first.all(|first| first < *turn)
+        });
+        said.collect()
     }
 
     /// Ranges of a turn that hold words of the model or of tools.
@@ -68,6 +54,80 @@ impl Transcript<'_> {
                 let results = results.filter(|part| matches!(part.kind, TranscriptPartKind::Result(_)));
                 results.map(|part| part.span.start..part.span.end).collect()
             }
+        }
+    }
+}
+
+/// The first turn in which others said each piece of the sentences.
+struct FirstTurns {
+    by_hash: HashMap<u64, usize>,
+    /// A bit for each hash in the map, at the place of its highest bits, since most pieces of a text are not in it.
+    filter: Vec<u64>,
+}
+
+impl FirstTurns {
+    /// Binary logarithm of the number of bits in the filter.
+    const BITS: u32 = 16;
+
+    fn of_pieces<'p>(pieces: impl Iterator<Item = &'p u64>) -> Self {
+        let mut all = Self {
+            by_hash: pieces.map(|hash| (*hash, usize::MAX)).collect(),
+            filter: vec![0; 1 << (Self::BITS - u64::BITS.ilog2())],
+        };
+        for hash in all.by_hash.keys() {
+            let (word, bit) = Self::place(*hash);
+            all.filter[word] |= bit;
+        }
+        all
+    }
+
+    fn place(hash: u64) -> (usize, u64) {
+        let bit = hash >> (u64::BITS - Self::BITS);
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    fn note(&mut self, hash: u64, turn: usize) {
+        let (word, bit) = Self::place(hash);
+        if self.filter[word] & bit != 0
+            && let Some(first) = self.by_hash.get_mut(&hash)
+        {
+            *first = turn.min(*first);
+        }
+    }
+
+    fn of(&self, hash: u64) -> usize {
+        self.by_hash.get(&hash).copied().unwrap_or(usize::MAX)
+    }
+}
+
+/// Hashes of pieces that cover a sentence. Empty if it is shorter than one.
+fn pieces_of(sentence: &str) -> Vec<u64> {
+    // The raw body is searched, which has the sentence with its JSON escapes.
+    let literal = serde_json::Value::from(sentence).to_string();
+    let text = without_marks(&literal.as_bytes()[1..literal.len() - 1]);
+    let end = text.len().checked_sub(PIECE);
+    let mut at = 0;
+    let mut pieces = Vec::new();
+    each_hash(&text, |hash| {
+        if at % PIECE == 0 || Some(at) == end {
+            pieces.push(hash);
+        }
+        at += 1;
+    });
+    pieces
+}
+
+/// Calls `found` with the hash of the piece at each position of a text.
+fn each_hash(text: &[u8], mut found: impl FnMut(u64)) {
+    let highest = (0..PIECE).fold(1_u64, |power, _| power.wrapping_mul(FACTOR));
+    let mut hash = 0_u64;
+    for (at, byte) in text.iter().enumerate() {
+        hash = hash.wrapping_mul(FACTOR).wrapping_add(u64::from(*byte) + 1);
+        if let Some(before) = at.checked_sub(PIECE) {
+            hash = hash.wrapping_sub(highest.wrapping_mul(u64::from(text[before]) + 1));
+        }
+        if at + 1 >= PIECE {
+            found(hash);
         }
     }
 }

@@ -55,6 +55,46 @@ fn time(texts: &[String]) -> Duration {
 at_sizes! {
     hostile_words_cost_time_in_proportion_to_their_size
     sentinels_without_an_end_cost_time_in_proportion_to_their_size
+    sentences_of_a_result_cost_time_in_proportion_to_their_size
+}
+
+/// The user's sentences occur in an earlier result again and again, or within each other.
+fn sentences_of_a_result_cost_time_in_proportion_to_their_size(_: &[usize]) {
+    let alike = |bytes: usize| "The importer must never run before the exporter.\n".repeat(bytes / 50);
+    let nested = |bytes: usize| {
+        let lines = (40..).map(|len| "a".repeat(len));
+        let mut all = 0;
+        let lines = lines.take_while(|line| {
+            all += line.len();
+            all < bytes
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    for (name, said) in [("alike", alike(300_000)), ("nested", nested(300_000))] {
+        let time = |said: &str, result: &str| {
+            let result = json!({"type": "tool_result", "tool_use_id": "t", "content": result});
+            let body = json!({"model": "m", "messages": [
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Read", "input": {}}]},
+                {"role": "user", "content": [result]},
+                {"role": "assistant", "content": "Done."},
+                {"role": "user", "content": said},
+            ]});
+            let wire = wire::wire(WireId::Anthropic);
+            let view = wire.read(&body.to_string().into(), Operation::Generate).unwrap();
+            worked(|| {
+                let _ = UserMessages::from_transcript(&Transcript::from_view(&view), &[], None);
+            })
+        };
+        let other = time(&said, &"The page has a list of all. ".repeat(12_000));
+        let same = time(&said, &said);
+        let longest = time(&said, &"a".repeat(300_000));
+        for found in [same, longest] {
+            assert!(
+                found < other * 10,
+                "{name}: {other:?} without, {found:?} with them"
+            );
+        }
+    }
 }
 
 /// A user's text of nothing but beginnings of sentinels, on many lines or on one.
