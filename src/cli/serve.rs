@@ -134,7 +134,7 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
         stopped(stop, dir).await;
         reloading.abort();
     });
-    service.run(stop, || drop(claim)).await;
+    service.run(stop, Box::new(|| drop(claim))).await;
     Ok(())
 }
 

@@ -207,7 +207,16 @@ impl Service {
     ///
     /// Calls `drained` when all exchanges have ended and are reported, or when the drain time is over.
     /// Pending spans and journal notes are written after that.
-    pub async fn run(self, stop: BoxFuture<'static, ()>, drained: impl FnOnce()) {
+    // Boxed, so that only this crate compiles the future.
+    pub fn run(
+        self,
+        stop: BoxFuture<'static, ()>,
+        drained: Box<dyn FnOnce() + Send>,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(self.run_until(stop, drained))
+    }
+
+    async fn run_until(self, stop: BoxFuture<'static, ()>, drained: Box<dyn FnOnce() + Send>) {
         // Checked once before any probe, so that a later failure of the store counts as degraded, not as never reached.
         let ready = Arc::clone(&self.state.ready);
         tokio::spawn(async move { ready().await });

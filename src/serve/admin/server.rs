@@ -90,7 +90,17 @@ async fn opened(stream: TcpStream, certificate: Option<Certificate>) -> Option<B
 ///
 /// # Errors
 /// The listener is not bound.
-pub async fn serve(
+// Boxed, so that only this crate compiles the future.
+pub fn serve(
+    listener: TcpListener,
+    certificate: Option<Certificate>,
+    state: Arc<AdminState>,
+    shutdown: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, io::Result<()>> {
+    Box::pin(serve_until(listener, certificate, state, shutdown))
+}
+
+async fn serve_until(
     listener: TcpListener,
     certificate: Option<Certificate>,
     state: Arc<AdminState>,
