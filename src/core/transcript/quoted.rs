@@ -58,10 +58,10 @@ impl Transcript<'_> {
     }
 }
 
-/// The first turn in which others said each piece of the sentences.
+/// For each piece of the sentences, the first turn that has it in the words of others.
 struct FirstTurns {
     by_hash: HashMap<u64, usize>,
-    /// A bit for each hash in the map, at the place of its highest bits, since most pieces of a text are not in it.
+    /// A bit for each hash in the map, at the place of its highest bits, since most pieces of a string are not in it.
     filter: Vec<u64>,
 }
 
@@ -117,7 +117,7 @@ fn pieces_of(sentence: &str) -> Vec<u64> {
     pieces
 }
 
-/// Calls `found` with the hash of the piece at each position of a text.
+/// Calls `found` with the hash of the piece at each position of a string.
 fn each_hash(text: &[u8], mut found: impl FnMut(u64)) {
     let highest = (0..PIECE).fold(1_u64, |power, _| power.wrapping_mul(FACTOR));
     let mut hash = 0_u64;
