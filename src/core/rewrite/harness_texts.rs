@@ -5,7 +5,6 @@
 //! block before the model's next turn counts as typed by the user, whatever its beginning. So does one in a
 //! turn with other words. In a result, only blocks count that its tool cannot have printed.
 
-use std::cell::OnceCell;
 use std::ops::Range;
 
 use memchr::memmem;
@@ -15,7 +14,7 @@ use crate::agents::speakers::{self, SpeakerSettings};
 use crate::agents::tools::PLANS;
 use crate::agents::wordings::UserText;
 use crate::text::{Span, cost, json};
-use crate::transcript::{AnsweredCalls, SaidPart, ToolUse, Transcript};
+use crate::transcript::{SaidPart, ToolUse, Transcript};
 use crate::wire::TurnPart;
 use crate::wire::view::{Role, TurnPartKind, View};
 
@@ -65,8 +64,6 @@ struct UsersTurns {
 struct HarnessReader<'v> {
     view: &'v View,
     tags: &'v [String],
-    /// Computed at the first result.
-    calls: OnceCell<AnsweredCalls<'v>>,
     found: Vec<HarnessText>,
     is_opening: bool,
     turns: UsersTurns,
@@ -80,7 +77,6 @@ pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) 
     let mut reader = HarnessReader {
         view,
         tags,
-        calls: OnceCell::new(),
         found: Vec::new(),
         is_opening: true,
         turns: UsersTurns::default(),
@@ -169,12 +165,7 @@ impl<'v> HarnessReader<'v> {
     fn result(&mut self, turn: usize, said: &SaidPart<'v>) {
         self.turns.answers = Some(turn);
         self.is_opening = false;
-        let calls = self
-            .calls
-            .get_or_init(|| Transcript::from_view(self.view).answered_calls());
-        let Some(used) = calls.get(&(turn, said.part.span.start)).copied() else {
-            return;
-        };
+        let Some(used) = said.used else { return };
         if is_accepted_plan(&used) {
             self.push(
                 turn,

@@ -44,6 +44,7 @@ pub use part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
 pub use said::{SaidPart, SaidReader, said};
 pub use texts::texts;
+use tool_use::CallPairing;
 pub use tool_use::{AnsweredCalls, ToolUse};
 pub use turn::TranscriptTurn;
 
@@ -126,7 +127,13 @@ impl<'a> Transcript<'a> {
 
     /// Every tool call with its result, in call order.
     pub fn tool_uses(&self) -> Vec<ToolUse<'a>> {
-        tool_use::all(self.turns())
+        let mut pairing = CallPairing::default();
+        for (at, turn) in self.turns().enumerate() {
+            turn.parts().into_iter().for_each(|part| {
+                pairing.take(at, part);
+            });
+        }
+        pairing.uses
     }
 
     /// The tool calls that have a result, keyed by the position of that result.
@@ -139,10 +146,7 @@ impl<'a> Transcript<'a> {
     /// A reader of the speakers in all turns, beginning with the first.
     pub fn said_by<'s>(&self, settings: SpeakerSettings<'s>) -> SaidReader<'s, 'a> {
         let words = speakers::INTERJECTION.trim_end().as_bytes();
-        // Pairing calls with results walks all parts, so it is only done if the body has an interjection at
-        // all.
-        let is_interjected = memmem::find(&self.view.body, words).is_some();
-        SaidReader::new(settings, is_interjected.then(|| self.answered_calls()))
+        SaidReader::new(settings, memmem::find(&self.view.body, words).is_some())
     }
 
     /// The parts of one turn. The previous turn decides whether it begins with an expansion.

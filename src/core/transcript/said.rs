@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::part::{ToolCall, TranscriptPart, TranscriptPartKind};
-use super::tool_use::AnsweredCalls;
+use super::tool_use::{CallPairing, ToolUse};
 use super::turn::TranscriptTurn;
 use crate::agents::speakers::{self, RESULT_BEGINNING, SpeakerSettings, Speakers, Spoken, TurnPiece};
 use crate::agents::wordings::UserText;
@@ -22,6 +22,8 @@ pub struct SaidPart<'a> {
     pub text: Cow<'a, str>,
     /// The ranges of the text with their speakers, in order.
     pub spoken: Vec<Spoken>,
+    /// The call that a result answers, if a [`SaidReader`] has read it.
+    pub used: Option<ToolUse<'a>>,
 }
 
 impl SaidPart<'_> {
@@ -44,36 +46,50 @@ pub struct SaidReader<'s, 'a> {
     speakers: Speakers,
     /// Number of turns read so far.
     read: usize,
-    calls: Option<AnsweredCalls<'a>>,
+    pairing: CallPairing<'a>,
+    /// Whether a result may contain a message from the user.
+    is_interjected: bool,
 }
 
 impl<'s, 'a> SaidReader<'s, 'a> {
     /// Creates a reader that begins at the first turn.
-    ///
-    /// `calls` has the calls by their results. It is present if a result may contain a message from the user.
-    pub(super) fn new(settings: SpeakerSettings<'s>, calls: Option<AnsweredCalls<'a>>) -> Self {
+    pub(super) fn new(settings: SpeakerSettings<'s>, is_interjected: bool) -> Self {
         Self {
             settings,
             speakers: Speakers::default(),
             read: 0,
-            calls,
+            pairing: CallPairing::default(),
+            is_interjected,
         }
     }
 
     /// The parts of the next turn.
     pub fn next_turn(&mut self, turn: &TranscriptTurn<'a>) -> Vec<SaidPart<'a>> {
         let mut all = said(&mut self.speakers, &self.settings, turn);
-        let at = self.read;
+        for said in &mut all {
+            said.used = self.pairing.take(self.read, said.part);
+        }
         self.read += 1;
         let is_result = |said: &&mut SaidPart<'a>| matches!(said.part.kind, TranscriptPartKind::Result(_));
-        if let Some(calls) = &self.calls
+        if self.is_interjected
             // Agents append the user's message to the last result of a turn.
             && let Some(result) = all.iter_mut().rfind(is_result)
-            && let Some(used) = calls.get(&(at, result.part.span.start))
+            && let Some(used) = result.used
         {
             interject(result, &used.call);
         }
         all
+    }
+
+    /// Passes over the model's next turn, without its text.
+    pub fn pass(&mut self, turn: &TranscriptTurn<'a>) {
+        self.speakers.model_spoke();
+        // Calls only matter to messages in their results.
+        let parts = self.is_interjected.then(|| turn.parts());
+        for part in parts.into_iter().flatten() {
+            self.pairing.take(self.read, part);
+        }
+        self.read += 1;
     }
 }
 
@@ -125,8 +141,13 @@ pub fn said<'a>(
         }
     };
     let all = parts.into_iter().zip(texts).zip(spoken);
-    all.map(|((part, text), spoken)| SaidPart { part, text, spoken })
-        .collect()
+    let said = all.map(|((part, text), spoken)| SaidPart {
+        part,
+        text,
+        spoken,
+        used: None,
+    });
+    said.collect()
 }
 
 fn result_beginning<'a>(part: &TranscriptPart<'a>) -> Cow<'a, str> {

@@ -5,7 +5,6 @@ use std::collections::{HashMap, VecDeque};
 use super::agents::AgentKind;
 use super::exits;
 use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
-use super::turn::TranscriptTurn;
 use crate::agents::ending::LineEnd;
 
 /// A tool call and its outcome.
@@ -84,29 +83,35 @@ impl<'a> CallsById<'a> {
     }
 }
 
-pub(super) fn all<'a>(turns: impl Iterator<Item = TranscriptTurn<'a>>) -> Vec<ToolUse<'a>> {
-    let mut uses: Vec<ToolUse<'a>> = Vec::new();
-    let mut calls = CallsById::default();
-    for (turn, element) in turns.enumerate() {
-        for part in element.parts() {
-            match part.kind {
-                TranscriptPartKind::Call(call) => {
-                    calls.add(&call, uses.len());
-                    uses.push(ToolUse {
-                        turn,
-                        call,
-                        part,
-                        answer: None,
-                    });
-                }
-                TranscriptPartKind::Result(result) => {
-                    if let Some(at) = calls.answered(&result, |at| uses[at].answer.is_none()) {
-                        uses[at].answer = Some((turn, part));
-                    }
-                }
-                _ => {}
+/// Pairs calls with their results, part by part.
+#[derive(Default)]
+pub(super) struct CallPairing<'a> {
+    /// The calls so far, in order.
+    pub(super) uses: Vec<ToolUse<'a>>,
+    by_id: CallsById<'a>,
+}
+
+impl<'a> CallPairing<'a> {
+    /// Takes the next part. Returns the call that it answers.
+    pub(super) fn take(&mut self, turn: usize, part: TranscriptPart<'a>) -> Option<ToolUse<'a>> {
+        let uses = &mut self.uses;
+        match part.kind {
+            TranscriptPartKind::Call(call) => {
+                self.by_id.add(&call, uses.len());
+                uses.push(ToolUse {
+                    turn,
+                    call,
+                    part,
+                    answer: None,
+                });
+                None
             }
+            TranscriptPartKind::Result(result) => {
+                let at = self.by_id.answered(&result, |at| uses[at].answer.is_none())?;
+                uses[at].answer = Some((turn, part));
+                Some(uses[at])
+            }
+            _ => None,
         }
     }
-    uses
 }

@@ -35,7 +35,6 @@ impl DraftIndex {
         let mut index = Self::new(settings);
         index.agent = transcript.agent();
         index.whereabouts = Whereabouts::from_transcript(transcript);
-        let answered = transcript.answered_calls();
         // Keyed by the message and the start of the call's part.
         let mut calls: HashMap<(usize, usize), ItemPosition> = HashMap::new();
         let settings = index.settings.clone();
@@ -48,7 +47,7 @@ impl DraftIndex {
             let at = index.messages.len();
             let said = reader.next_turn(&turn);
             // The reader sees the messages so far, because the meaning of a result depends on its call.
-            let (message, parts) = index.reader().message(&turn, &said, &answered, &calls);
+            let (message, parts) = index.reader().message(&turn, &said, &calls);
             calls.extend(parts.into_iter().map(|(part, item)| ((at, part), (at, item))));
             index.push(message);
         }

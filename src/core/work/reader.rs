@@ -22,8 +22,8 @@ use crate::agents::wordings::{self, UserText};
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::transcript::{
-    AgentKind, AnswerContent, AnswerPartKind as Answer, AnsweredCalls, SaidPart, ToolResult, ToolUse,
-    TranscriptPart, TranscriptPartKind, TranscriptTurn,
+    AgentKind, AnswerContent, AnswerPartKind as Answer, SaidPart, ToolResult, ToolUse, TranscriptPart,
+    TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
 
@@ -86,13 +86,11 @@ pub(crate) struct MessageReader<'r> {
 impl MessageReader<'_> {
     /// Reads a message, and returns the start of each call's part with the index of its item.
     ///
-    /// `said` has the parts of the message, `answered` the calls that results answer, and `calls` the
-    /// positions of earlier calls.
+    /// `said` has the parts of the message, and `calls` the positions of earlier calls.
     pub(crate) fn message(
         &self,
         turn: &TranscriptTurn<'_>,
         said: &[SaidPart<'_>],
-        answered: &AnsweredCalls<'_>,
         calls: &HashMap<(usize, usize), ItemPosition>,
     ) -> (IndexedMessage, Vec<(usize, usize)>) {
         let mut items = Vec::new();
@@ -123,7 +121,7 @@ impl MessageReader<'_> {
                         }));
                     }
                     TranscriptPartKind::Result(result) => {
-                        let used = answered.get(&(self.before.len(), part.span.start));
+                        let used = said.used.as_ref();
                         let place = used.and_then(|used| calls.get(&(used.turn, used.part.span.start)));
                         items.extend(self.result(part, &result, used, place.copied()));
                         self.spoken(said, &mut items);
@@ -322,9 +320,9 @@ impl MessageReader<'_> {
     pub(crate) fn outcome(&self, call: Option<&IndexedCall>, end: LineEnd, text: &str) -> IndexedResult {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
         let reads_failed = excerpt::looks_failed(&bounded(text, RESULT));
-        let may_run = call.is_some_and(|call| may_run_commands(&call.name));
         // For a tool that no table lists, a result that reads like a failure outweighs a success, so the end is unknown.
-        let is_doubtful = kind == ToolKind::Other && reads_failed && may_run;
+        let may_run = || call.is_some_and(|call| may_run_commands(&call.name));
+        let is_doubtful = kind == ToolKind::Other && reads_failed && may_run();
         let failed = end.failed.filter(|failed| *failed || !is_doubtful);
         let changed = match failed {
             _ if !kind.changes() => None,

@@ -13,9 +13,7 @@ use crate::agents::wordings::before_reminders;
 use crate::text::json;
 use crate::text::vocabulary::Vocabulary;
 use crate::text::words::{self, WordKind};
-use crate::transcript::{
-    AgentKind, AnsweredCalls, SaidPart, ToolUse, TranscriptPart, TranscriptPartKind, TranscriptTurn,
-};
+use crate::transcript::{AgentKind, SaidPart, ToolUse, TranscriptPart, TranscriptPartKind, TranscriptTurn};
 use crate::wire::Role;
 
 /// A passage of a part's text.
@@ -68,7 +66,6 @@ impl<'a> RecallIndex<'a> {
             calls: Vec::new(),
             words: 0,
         };
-        let answered = cut.transcript.answered_calls();
         let mut calls = HashMap::new();
         let turns = cut.transcript.turns();
         let mut reader = cut.transcript.said_by(SpeakerSettings {
@@ -78,7 +75,7 @@ impl<'a> RecallIndex<'a> {
         });
         for turn in turns.take_while(|turn| turn.span.start < cut.end) {
             let said = reader.next_turn(&turn);
-            index.read(cut, (&turn, &said), &answered, &mut calls);
+            index.read(cut, (&turn, &said), &mut calls);
         }
         index
     }
@@ -122,12 +119,11 @@ impl<'a> RecallIndex<'a> {
 
     /// Reads the next message.
     ///
-    /// `answered` maps results to the calls that they answer. `calls` maps positions of earlier calls to their numbers.
+    /// `calls` maps positions of earlier calls to their numbers.
     fn read(
         &mut self,
         cut: &CutPart<'_>,
         (turn, said): (&TranscriptTurn<'_>, &[SaidPart<'_>]),
-        answered: &AnsweredCalls<'_>,
         calls: &mut HashMap<(usize, usize), usize>,
     ) {
         let at = self.turns.len();
@@ -175,7 +171,7 @@ impl<'a> RecallIndex<'a> {
                         }
                     }
                     TranscriptPartKind::Result(_) if here.is_none() => {
-                        let used = answered.get(&(at, part.span.start));
+                        let used = said.used.as_ref();
                         let call = used
                             .and_then(|used| Some((*calls.get(&(used.turn, used.part.span.start))?, used)));
                         self.result((at, n), part, call);
