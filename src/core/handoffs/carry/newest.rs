@@ -115,7 +115,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let markers: Vec<String> = sources.markers.iter().map(|word| word.to_lowercase()).collect();
     let carried = sources.earlier.len();
     let messages = &sources.said.0;
-    let said = messages.iter().map(|message| message.lines().join("\n"));
+    let said = messages.iter().map(|message| message.typed.clone());
     // Rules that an earlier handoff carried are older than the remaining history.
     let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
@@ -233,16 +233,16 @@ impl NewestMessage {
 /// The text of a message; of a long one, the beginning and the end of the typed lines.
 fn whole(message: &UserMessage) -> String {
     // `Look at this:` asks for nothing without the paste after it.
-    if message.text.trim().len() <= MAX_MESSAGE_BYTES && message.lines().join("").ends_with(':') {
+    let text = &message.typed;
+    if message.text.trim().len() <= MAX_MESSAGE_BYTES && text.ends_with(':') {
         return message.text.trim().to_owned();
     }
-    let text = message.lines().join("\n");
     if text.len() <= MAX_MESSAGE_BYTES {
-        return text;
+        return text.clone();
     }
     let (head, tail) = (
-        floor(&text, MAX_MESSAGE_BYTES * 2 / 3),
-        ceil(&text, text.len() - MAX_MESSAGE_BYTES / 3),
+        floor(text, MAX_MESSAGE_BYTES * 2 / 3),
+        ceil(text, text.len() - MAX_MESSAGE_BYTES / 3),
     );
     format!("{} […] {}", &text[..head], &text[tail..])
 }

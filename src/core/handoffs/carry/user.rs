@@ -1,11 +1,14 @@
 //! The user's own words in a transcript, without text from the harness, a shell or a paste.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings;
 use crate::text::prose::sentences;
-use crate::transcript::{AgentKind, SaidPart, Transcript};
+use crate::transcript::{
+    AgentKind, SaidPart, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
+};
 use crate::wire::Role;
 use crate::work::said::typed;
 
@@ -14,11 +17,13 @@ const SENTINEL: &str = "[[handoff-resume:";
 const SENTINEL_ENDS: &str = "[[/handoff-resume:";
 
 /// A message from the user.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct UserMessage {
     /// Index of the turn.
     pub(super) turn: usize,
     pub(super) text: String,
+    /// The lines of the message without pastes.
+    pub(super) typed: String,
     /// The model's question at the end of its previous turn; empty if there was none.
     pub(super) asked: String,
     /// Sentences of the message that the model or a tool said before.
@@ -43,34 +48,31 @@ impl UserMessages {
         });
         let mut messages: Vec<UserMessage> = Vec::new();
         let mut newest = 0;
-        let mut asked = String::new();
+        let mut answer: Option<TranscriptTurn<'_>> = None;
         for (at, turn) in transcript.turns().enumerate() {
+            if turn.role == Role::Assistant {
+                // The model's words show that the user text before them was the agent's summary.
+                if messages.len() > newest && is_after_summary(&turn) {
+                    messages.truncate(newest);
+                }
+                reader.pass(&turn);
+                answer = Some(turn);
+                continue;
+            }
             let said = reader.next_turn(&turn);
-            match turn.role {
-                Role::User | Role::Tool => {
-                    newest = messages.len();
-                    let own = said
-                        .iter()
-                        .map(SaidPart::users_words)
-                        .filter(|own| !own.is_empty());
-                    let own: Vec<String> = own.map(|own| without_sentinels(&own)).collect();
-                    if !own.is_empty() {
-                        messages.push(UserMessage {
-                            turn: at,
-                            text: own.join("\n"),
-                            asked: std::mem::take(&mut asked),
-                            quoted: HashSet::new(),
-                        });
-                    }
-                }
-                Role::Assistant => {
-                    // The model's words show that the user text before them was the agent's summary.
-                    if messages.len() > newest && is_after_summary(&said) {
-                        messages.truncate(newest);
-                    }
-                    asked = question(&said);
-                }
-                _ => {}
+            if !matches!(turn.role, Role::User | Role::Tool) {
+                continue;
+            }
+            newest = messages.len();
+            let own = said.iter().map(SaidPart::users_words);
+            let own = own.filter(|own| !own.is_empty());
+            let own: Vec<String> = own.map(|own| without_sentinels(&own)).collect();
+            if !own.is_empty() {
+                messages.push(UserMessage {
+                    turn: at,
+                    asked: answer.take().as_ref().map_or_else(String::new, question),
+                    ..UserMessage::new(own.join("\n"))
+                });
             }
         }
         find_quoted(transcript, &mut messages);
@@ -79,22 +81,17 @@ impl UserMessages {
 
     #[cfg(test)]
     pub(super) fn of_text(text: &str) -> Self {
-        let (turn, asked) = (0, String::new());
-        let text = text.to_owned();
-        let quoted = HashSet::new();
-        Self(vec![UserMessage {
-            turn,
-            text,
-            asked,
-            quoted,
-        }])
+        Self(vec![UserMessage::new(text.to_owned())])
     }
 }
 
 impl UserMessage {
-    /// The lines of the message without pastes.
-    pub(super) fn lines(&self) -> Vec<&str> {
-        typed(&self.text)
+    fn new(text: String) -> Self {
+        Self {
+            typed: typed(&text).join("\n"),
+            text,
+            ..Self::default()
+        }
     }
 }
 
@@ -103,38 +100,49 @@ const MIN_QUOTED_BYTES: usize = 40;
 
 /// Finds the sentences that the user copied from the model or from a result.
 fn find_quoted(transcript: &Transcript<'_>, messages: &mut [UserMessage]) {
-    let mut long: Vec<(usize, usize, String)> = Vec::new();
-    for (n, message) in messages.iter().enumerate() {
-        let lines = message.lines();
-        let sentences = lines.iter().flat_map(|line| sentences(line));
+    let long = messages.iter().enumerate().flat_map(|(n, message)| {
+        let sentences = message.typed.lines().flat_map(sentences);
         let sentences = sentences.filter(|sentence| sentence.len() >= MIN_QUOTED_BYTES);
-        long.extend(sentences.map(|sentence| (n, message.turn, sentence.to_owned())));
-    }
+        sentences.map(move |sentence| (n, message.turn, sentence))
+    });
+    let long: Vec<(usize, usize, &str)> = long.collect();
     let said: Vec<(usize, &str)> = long
         .iter()
-        .map(|(_, turn, sentence)| (*turn, &**sentence))
+        .map(|(_, turn, sentence)| (*turn, *sentence))
         .collect();
     let before = transcript.said_before(&said);
-    for ((n, _, sentence), _) in long.into_iter().zip(before).filter(|(_, before)| *before) {
+    let quoted = long.iter().zip(before).filter(|(_, before)| *before);
+    let quoted: Vec<(usize, String)> = quoted
+        .map(|((n, _, sentence), _)| (*n, (*sentence).to_owned()))
+        .collect();
+    for (n, sentence) in quoted {
         // A user who pastes the model's `never do this` states no rule.
         messages[n].quoted.insert(sentence);
     }
 }
 
 /// The question that the model's turn ends with.
-fn question(said: &[SaidPart<'_>]) -> String {
-    let last = said.iter().rev().find(|said| !said.text.trim().is_empty());
-    let line = last
-        .and_then(|last| last.text.trim().lines().next_back())
-        .unwrap_or_default();
+fn question(turn: &TranscriptTurn<'_>) -> String {
+    let mut texts = turn.parts().into_iter().rev().filter_map(|part| text_of(&part));
+    let last = texts.find(|text| !text.trim().is_empty()).unwrap_or_default();
+    let line = last.trim().lines().next_back().unwrap_or_default();
     let asks = line.trim_end().ends_with(['?', '？']);
     let sentence = sentences(line).last().filter(|_| asks);
     sentence.unwrap_or_default().to_owned()
 }
 
-fn is_after_summary(said: &[SaidPart<'_>]) -> bool {
-    said.first()
-        .is_some_and(|first| wordings::follows_summary(&first.text))
+fn is_after_summary(turn: &TranscriptTurn<'_>) -> bool {
+    let first = turn.parts().into_iter().next();
+    let text = first.and_then(|first| text_of(&first));
+    text.is_some_and(|text| wordings::follows_summary(&text))
+}
+
+/// The text of a part that is speech.
+fn text_of<'a>(part: &TranscriptPart<'a>) -> Option<Cow<'a, str>> {
+    match part.kind {
+        TranscriptPartKind::Text(text) => Some(text.get()),
+        _ => None,
+    }
 }
 
 /// The text without sentinels that the user pasted, each with the carry-over prompt after it.
