@@ -88,7 +88,7 @@ pub struct Work<'i> {
 impl SeenFacts {
     /// Facts that the calls of a transcript prove, and the requests that were finished.
     ///
-    /// Omits excerpts of results and the model's sentences, which take most of the time of indexing.
+    /// Omits excerpts of results, the model's sentences, and marks on replaced sentences, which take most of the time.
     pub fn of_work(settings: DraftIndexSettings, transcript: &Transcript<'_>) -> Self {
         let settings = DraftIndexSettings {
             quotes: false,
@@ -129,7 +129,11 @@ impl<'i> Work<'i> {
         let turns = turns::of(messages);
         let current = requests::current(&turns);
         let (facts, left_open) = index.walked(&turns);
-        let statements = Statements::from_texts(&spoken(&turns));
+        // Only text that is quoted needs marks on what a later word replaced.
+        let statements = match index.settings.quotes {
+            true => Statements::from_texts(&spoken(&turns)),
+            false => Statements::default(),
+        };
         let mut work = Self {
             messages,
             current,

@@ -40,7 +40,7 @@ type SentenceKey = (usize, bool, u64);
 #[derive(Debug, Default)]
 pub(crate) struct Statements<'i> {
     said: Vec<ValueStatement<'i>>,
-    /// For each sentence that is a statement, its index in `said`.
+    /// For each sentence that is a statement, its index in `said`; empty if none was replaced.
     places: HashMap<SentenceKey, usize>,
     /// The sentences of turns that replace something.
     repeated: HashSet<SentenceKey>,
@@ -88,12 +88,17 @@ impl<'i> Statements<'i> {
                 earlier.compare(&mut found.said, at);
             }
             for at in from..found.said.len() {
-                found.places.insert(text.key(found.said[at].text), at);
                 earlier.add(&found.said[at], at);
             }
         }
         let replacing = found.said.iter().filter_map(|said| Some(said.replaced?.1));
         let turns: HashSet<usize> = replacing.map(|by| found.said[by].turn).collect();
+        if turns.is_empty() {
+            return found;
+        }
+        let key =
+            |said: &ValueStatement<'_>| SpokenText::new(said.turn, said.by_user, said.text).key(said.text);
+        found.places = found.said.iter().map(key).zip(0..).collect();
         for text in texts.iter().filter(|text| turns.contains(&text.turn)) {
             let keys = pieces(text.text).map(|piece| text.key(piece.text));
             found.repeated.extend(keys);
@@ -111,6 +116,10 @@ impl<'i> Statements<'i> {
     ///
     /// The text is surely replaced if every sentence is, or if the replacing turn repeats it.
     pub(crate) fn of_whole(&self, text: &SpokenText<'_>) -> Option<(Relation, usize)> {
+        // Most conversations replace nothing, and need no keys of sentences.
+        if self.places.is_empty() {
+            return None;
+        }
         let mut replaced: Option<(Relation, usize)> = None;
         let mut rest = Vec::new();
         for piece in pieces(text.text) {

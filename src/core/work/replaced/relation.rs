@@ -37,10 +37,9 @@ impl Overlap {
 
 /// Whether the later statement may replace the earlier one at all. A model's words never replace the user's.
 pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> bool {
-    // A question states nothing.
-    let asks = |said: &ValueStatement<'_>| said.text.trim_end().ends_with(['?', '？']);
-    let is_later = earlier.turn < later.turn && !later.statement.adds;
-    is_later && !asks(earlier) && !asks(later) && (later.by_user || !earlier.by_user)
+    let (old, new) = (&earlier.statement, &later.statement);
+    let is_later = earlier.turn < later.turn && !new.adds;
+    is_later && !old.asks && !new.asks && (later.by_user || !earlier.by_user)
 }
 
 pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> Option<Relation> {
@@ -68,8 +67,10 @@ fn with_values(
 ) -> Option<Relation> {
     let (old, new) = (&earlier.statement, &later.statement);
     let gone: Vec<&StatedValue> = old.values.iter().filter(|value| !new.states(value)).collect();
-    let come: Vec<&StatedValue> = new.values.iter().filter(|value| !old.states(value)).collect();
-    let replaced = |value: &&StatedValue| come.iter().any(|other| value.is_alike(other));
+    let replaced = |value: &&StatedValue| {
+        let mut come = new.values.iter().filter(|value| !old.states(value));
+        come.any(|other| value.is_alike(other))
+    };
     if gone.is_empty() {
         // "9002 instead of 9001": the later statement repeats the old value next to the new one.
         let other = old.values.iter().any(|value| replaced(&value));

@@ -53,6 +53,8 @@ pub(crate) struct Statement {
     pub(super) corrects: bool,
     /// Whether the statement adds to earlier ones.
     pub(super) adds: bool,
+    /// Whether this is a question, which states nothing.
+    pub(super) asks: bool,
 }
 
 impl Statement {
@@ -66,6 +68,7 @@ impl Statement {
         let mut statement = Self {
             corrects: WORDS.corrects.occur_in(&corrects) || is_new_state(&corrects),
             adds: WORDS.adds.occur_in(&small),
+            asks: sentence.trim_end().ends_with(['?', '？']),
             insists: WORDS.insists.occur_in(&small),
             ..Self::default()
         };
@@ -101,7 +104,12 @@ impl Statement {
 
     /// The number of words that both statements have.
     pub(super) fn shared(&self, other: &Self) -> usize {
-        let has = |word: &&u64| other.about.binary_search(word).is_ok();
+        // Both lists are sorted, so one pass over the other list is enough.
+        let mut others = other.about.iter().peekable();
+        let has = |word: &&u64| {
+            while others.next_if(|other| other < word).is_some() {}
+            others.peek() == Some(word)
+        };
         self.about.iter().filter(has).count()
     }
 
@@ -270,6 +278,10 @@ pub(crate) fn gives_value(sentence: &str) -> bool {
 
 /// Whether a lower-case sentence states a new value: "the port is now 9002", "Ada now owns it", "use tabs now".
 fn is_new_state(small: &str) -> bool {
+    // Most sentences lack the word, and need not be divided.
+    if !small.contains("now") {
+        return false;
+    }
     let words: Vec<&str> = small
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
