@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::text::cut::cut;
+use crate::text::phrases::Wordings;
 use crate::text::table;
 
 /// Lists of `outcomes.toml`, which explains each of them.
@@ -15,12 +16,12 @@ use crate::text::table;
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct OutcomeWordings {
     not_run: Vec<&'static str>,
-    changed: Vec<&'static str>,
-    unchanged: Vec<&'static str>,
-    made: Vec<&'static str>,
-    overwritten: Vec<&'static str>,
-    unprepared: Vec<&'static str>,
-    preparing: Vec<&'static str>,
+    changed: Wordings,
+    unchanged: Wordings,
+    made: Wordings,
+    overwritten: Wordings,
+    unprepared: Wordings,
+    preparing: Wordings,
 }
 
 static WORDINGS: LazyLock<OutcomeWordings> = LazyLock::new(|| table::read(include_str!("outcomes.toml")));
@@ -33,14 +34,7 @@ const BEGINNING: usize = 400;
 pub fn is_unprepared(text: &str) -> bool {
     /// Number of lines at each end that are searched, because shells report it at the start or at the end.
     const LINES: usize = 20;
-    let says = |line: &str| {
-        // A complaint comes after a colon, and few lines have one, so most are skipped cheaply.
-        line.contains(": ") && {
-            let small = line.to_ascii_lowercase();
-            WORDINGS.preparing.iter().any(|words| small.contains(words))
-                && WORDINGS.unprepared.iter().any(|words| small.contains(words))
-        }
-    };
+    let says = |line: &str| WORDINGS.preparing.occur_in(line) && WORDINGS.unprepared.occur_in(line);
     let lines = || text.lines().filter(|line| line.len() < 400);
     lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)
 }
@@ -52,10 +46,9 @@ pub fn is_not_run(text: &str) -> bool {
 }
 
 /// Whether a result begins with words of the one kind or of the other; `None` for neither or both.
-fn says(text: &str, yes: &[&str], no: &[&str]) -> Option<bool> {
-    let text = cut(text, BEGINNING).to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    match (has(yes), has(no)) {
+fn says(text: &str, yes: &Wordings, no: &Wordings) -> Option<bool> {
+    let text = cut(text, BEGINNING);
+    match (yes.occur_in(text), no.occur_in(text)) {
         (true, false) => Some(true),
         (false, true) => Some(false),
         _ => None,

@@ -3,6 +3,7 @@
 use crate::text::table;
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Effect of a tool.
@@ -44,7 +45,12 @@ struct ToolRow {
     names: Vec<&'static str>,
 }
 
-static TOOLS: LazyLock<Vec<ToolRow>> = LazyLock::new(|| table::rows(include_str!("tools.toml")));
+/// Kind of each tool by its name.
+static TOOLS: LazyLock<HashMap<&'static str, ToolKind>> = LazyLock::new(|| {
+    let rows = table::rows::<ToolRow>(include_str!("tools.toml")).into_iter();
+    let kinds = rows.flat_map(|row| row.names.into_iter().map(move |name| (name, row.kind)));
+    kinds.collect()
+});
 
 /// Arguments that name one file, or a list of them.
 const PATHS: [&str; 10] = [
@@ -78,23 +84,17 @@ impl ToolKind {
     /// Extensions and servers put their own name before it (`developer__shell`, `mcp__files__read_file`).
     pub fn from_call(name: &str, arguments: &Value) -> Self {
         let last = name.rsplit("__").next().unwrap_or(name);
-        let known = |name: &str| {
-            TOOLS
-                .iter()
-                .find(|row| row.names.contains(&name))
-                .map(|row| row.kind)
-        };
         // goose keeps its list with `todo__write`, but a plain `write` is another tool.
         if name.starts_with("todo__") {
             return Self::Todo;
         }
-        let Some(kind) = known(name).or_else(|| known(last)) else {
+        let Some(kind) = TOOLS.get(name).or_else(|| TOOLS.get(last)) else {
             return match takes_command(arguments) {
                 true => Self::Shell,
                 false => Self::Other,
             };
         };
-        match kind {
+        match *kind {
             Self::Editor => match arguments.get("command").and_then(Value::as_str) {
                 Some("view") => Self::Read,
                 Some("create" | "write") => Self::Write,

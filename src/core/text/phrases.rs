@@ -1,5 +1,7 @@
 //! Lists of words and phrases, found in one pass.
 
+use std::ops::Range;
+
 use aho_corasick::AhoCorasick;
 use serde::{Deserialize, Deserializer};
 
@@ -20,20 +22,46 @@ impl Phrases {
 
     /// Whether a lower-case string contains one of them as whole words.
     pub fn occur_in(&self, text: &str) -> bool {
+        self.found_in(text).next().is_some()
+    }
+
+    /// Where a lower-case string contains one of them as whole words.
+    pub fn found_in(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
+        // Overlapping, because a match inside a longer word may hide one that is a whole word.
         let found = self
             .0
             .iter()
-            // Overlapping, because a match inside a longer word may hide one that is a whole word.
-            .flat_map(|phrases| phrases.find_overlapping_iter(text));
+            .flat_map(move |phrases| phrases.find_overlapping_iter(text));
         found
-            .into_iter()
-            .any(|phrase| is_whole_word(text, phrase.range()))
+            .map(|phrase| phrase.range())
+            .filter(move |range| is_whole_word(text, range.clone()))
     }
 }
 
 impl<'de> Deserialize<'de> for Phrases {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Vec::<&str>::deserialize(from).map(|phrases| Self::new(&phrases))
+    }
+}
+
+/// Strings of a table, found anywhere in a text, with ASCII letters in either case.
+#[derive(Debug)]
+pub struct Wordings(Option<AhoCorasick>);
+
+impl Wordings {
+    /// Whether a text contains one of them.
+    pub fn occur_in(&self, text: &str) -> bool {
+        self.0.as_ref().is_some_and(|wordings| wordings.is_match(text))
+    }
+}
+
+impl<'de> Deserialize<'de> for Wordings {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let wordings = Vec::<&str>::deserialize(from)?;
+        let built = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(wordings);
+        Ok(Self(built.ok()))
     }
 }
 

@@ -50,10 +50,7 @@ pub(crate) fn quoted(text: &str) -> Vec<String> {
 fn hints(lines: &[&str], most: usize) -> Vec<usize> {
     let mut seen = HashSet::new();
     let once: Vec<usize> = (0..lines.len()).filter(|at| seen.insert(lines[*at])).collect();
-    let denies = |at: &&usize| {
-        let small = floor_ascii(lines[**at]);
-        WORDS.denies.iter().any(|word| small.contains(word))
-    };
+    let denies = |at: &&usize| WORDS.denies.occur_in(cut(lines[**at], LINE));
     let mut chosen: Vec<usize> = once.iter().filter(denies).take(most).copied().collect();
     let mut last = once.iter().rev().copied().filter(|at| !chosen.contains(at));
     let mut more: Vec<usize> = last.by_ref().take(most - chosen.len()).collect();
@@ -68,7 +65,7 @@ fn is_trace_head(line: &str) -> bool {
 
 /// Whether a line states an exit code and nothing else.
 fn has_exit_code(line: &str) -> bool {
-    let small = floor_ascii(line);
+    let small = cut(line, LINE).to_ascii_lowercase();
     let bare = small.trim_start_matches(|c: char| !c.is_alphanumeric());
     let digits = bare.len() - bare.bytes().filter(u8::is_ascii_digit).count();
     (bare.starts_with("exit code") || bare.starts_with("exit status")) && digits < 24 && digits < bare.len()
@@ -94,13 +91,8 @@ fn streams(text: &str) -> Cow<'_, str> {
 
 /// Whether a line mentions an error. Counts of zero (`0 failed`) do not.
 fn has_error(line: &str) -> bool {
-    let line = floor_ascii(line);
-    let found = WORDS.errors.iter().any(|word| line.contains(word));
-    found && !line.contains("0 failed") && !line.contains("0 errors") && !line.contains("no error")
-}
-
-fn floor_ascii(line: &str) -> String {
-    cut(line, LINE).to_ascii_lowercase()
+    let line = cut(line, LINE);
+    WORDS.errors.occur_in(line) && !WORDS.no_errors.occur_in(line)
 }
 
 /// Maximum number of kept lines; the last ones are kept.

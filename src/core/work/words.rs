@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::text::phrases::Phrases;
+use crate::text::phrases::{Phrases, Wordings};
 pub(crate) use crate::text::prose::has_word;
 use crate::text::table;
 
@@ -18,8 +18,9 @@ pub(crate) struct DraftWords {
     pub(crate) pointing: Vec<&'static str>,
     pub(crate) mended: Phrases,
     pub(crate) not_mended: Phrases,
-    pub(crate) errors: Vec<&'static str>,
-    pub(crate) denies: Vec<&'static str>,
+    pub(crate) errors: Wordings,
+    pub(crate) no_errors: Wordings,
+    pub(crate) denies: Wordings,
     pub(crate) window: Vec<&'static str>,
     pub(crate) no_claim: Vec<&'static str>,
     pub(crate) effects: Vec<&'static str>,

@@ -1,6 +1,8 @@
 //! Finds the user's sentences that hold beyond their request: they forbid, constrain, prefer, correct or lift
 //! something.
 
+use std::ops::Range;
+
 use super::words::{self, WORDS};
 use crate::text::phrases::Phrases;
 use crate::text::prose::{has_word, sentences};
@@ -141,8 +143,9 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
         return None;
     }
     let has = |all: &Phrases| all.occur_in(&small);
-    // `you may` lifts a rule, but `you may not` forbids.
-    if !has_word(&small, "may not") && WORDS.lifts.iter().any(|words| is_lifting(&small, words)) {
+    // `you may` lifts a rule, but `you may not` forbids, and `don't forget` lifts nothing.
+    let is_lifting = |at: Range<usize>| !is_negated(&small[..at.start]);
+    if !has_word(&small, "may not") && WORDS.lifts.found_in(&small).any(is_lifting) {
         return Some(RuleStatement::Lifts);
     }
     let clauses = clauses(&small);
@@ -181,14 +184,6 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
 fn forbids_noun(clause: &str) -> bool {
     let noun = clause.strip_prefix("no ");
     begins_with(clause, &["no"]) && noun.is_some_and(|noun| !begins_with(noun, &WORDS.stating))
-}
-
-/// Whether these words lift something: `don't forget` does not.
-fn is_lifting(small: &str, words: &str) -> bool {
-    has_word(small, words)
-        && small
-            .match_indices(words)
-            .any(|(at, _)| !is_negated(&small[..at]))
 }
 
 /// Whether a string ends with a word that negates the next one.

@@ -22,7 +22,7 @@ pub(crate) struct RuleWords {
     pub(super) with_verb: Phrases,
     pub(super) before_clause: Vec<&'static str>,
     pub(super) scoped: Phrases,
-    pub(super) lifts: Vec<&'static str>,
+    pub(super) lifts: Phrases,
     pub(super) not_first: Vec<&'static str>,
     pub(super) describes: Phrases,
     pub(super) forbids_within: Vec<&'static str>,
