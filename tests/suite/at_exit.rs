@@ -66,8 +66,8 @@ fn work(directory: &Path, last: &str) -> Vec<Value> {
     ]
 }
 
-/// Sends a request of a session to the agent's URL.
-async fn ask(url: &str, session: &str, messages: &[Value]) {
+/// Sends a request of a session to the agent's URL, and returns the response.
+async fn ask(url: &str, session: &str, messages: &[Value]) -> Value {
     let mut headers = Anthropic.headers().to_vec();
     headers.push(("x-claude-code-session-id", session));
     let mut body = Anthropic.body(messages, true);
@@ -79,6 +79,8 @@ async fn ask(url: &str, session: &str, messages: &[Value]) {
     let body = body.to_string();
     let heard = post(&format!("{url}{}", Anthropic.path()), &headers, body.into()).await;
     assert_eq!(heard.status, 200, "{}", heard.text());
+    let message = Anthropic.parse(&heard.raw, true, false).unwrap();
+    json!({"role": "assistant", "content": message.content})
 }
 
 /// Documents named on standard error.
@@ -153,6 +155,31 @@ async fn a_session_with_work_since_its_last_handoff_leaves_one() {
     assert_eq!(all.len(), 1, "{}", text(&out.stderr));
     assert_ne!(all[0].1.conversation, document.conversation);
     assert_eq!(all[0].1.topic, all[0].1.conversation);
+}
+
+/// The next step of the handoff that was undone is none of the finished work after it.
+#[tokio::test]
+async fn after_an_undo_finished_work_is_not_the_next_step() {
+    let scene = Scene::with(model, "").await;
+    let run = started(&scene, "claude", &[]);
+    let url = scene.wrote("claude.url");
+    let mut messages = work(&scene.path("work"), "Hand over.");
+    for next in ["Port the reader to the new format.", "::handoff undo"] {
+        messages.push(ask(&url, "one", &messages).await);
+        messages.push(user(next));
+    }
+    let undone = ask(&url, "one", &messages).await.to_string();
+    assert!(undone.contains("was undone"), "{undone}");
+    let out = ended(&scene, "claude", run);
+    let [(_, document)] = &left(&out)[..] else {
+        panic!("{}", text(&out.stderr))
+    };
+    assert!(
+        document.prompt.contains("Last goal (done): Port the reader"),
+        "{}",
+        document.prompt
+    );
+    assert_eq!(document.next_action, None, "{}", document.prompt);
 }
 
 /// The agent's own screen is gone, so the run says why the agent stopped.

@@ -38,10 +38,12 @@ impl HandoffDocument {
         let (handoff, seen) = (source.handoff, source.seen);
         let whole = (source.clean)(&handoff.prompt);
         let prompt = carry::prompt_alone(&whole);
-        let sections = sections(prompt);
+        // Steps in the words that a draft quotes may be done, or of other work.
+        let own = draft::without_quotes(prompt);
+        let (own_sections, sections) = (sections(&own), sections(prompt));
         let goal = draft::goal_of(prompt);
         // The prompt's next step, else its goal, else the first open to-do item. Without any, this is a status report.
-        let next = next_action::of(prompt, &sections)
+        let next = next_action::of(&own, &own_sections)
             .or_else(|| goal.map(str::to_owned))
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
             .map(|step| one_line(&step, SENTENCE))
@@ -58,7 +60,7 @@ impl HandoffDocument {
             kind: HandoffKind::from_next_action(next.as_deref()),
             status: HandoffStatus::Active,
             created_at: rfc3339(handoff.created_ms / 1000),
-            summary: goal.map_or_else(|| summary(&sections), |goal| one_line(goal, SUMMARY)),
+            summary: goal.map_or_else(|| summary(&own_sections), |goal| one_line(goal, SUMMARY)),
             changed_files: seen.files.clone(),
             commands_run,
             commands_left_out,

@@ -406,6 +406,23 @@ fn a_goal_comes_before_the_to_do_list_of_the_work_before() {
 }
 
 #[test]
+fn a_step_that_a_draft_only_quotes_is_not_the_next_action() {
+    let quoting = |goal: &str| {
+        let prompt = format!(
+            "<handoff-context>\n## Task\n{goal}: Port the reader.\n\nWhat the model said last:\n- Next: write the docs. \
+             (turn 2)\n\n## Context\nTwo turns.\n\nFrom an earlier session or summary:\n- Goal: skip BOMs.\n  ## Next \
+             steps\n  - See a.md\n  Next: reader.rs. (turn 1)\n</handoff-context>\n"
+        );
+        let made = document(&prompt, &SeenFacts::default());
+        (made.summary, made.next_action)
+    };
+    assert_eq!(quoting("Last goal (done)"), ("Two turns.".to_owned(), None));
+    let open = "Port the reader.".to_owned();
+    let (summary, next) = quoting("Goal (the last open request)");
+    assert_eq!((summary, next), (open.clone(), Some(open)));
+}
+
+#[test]
 fn nine_stale_builds_are_one_risk() {
     let build = |n: usize| {
         run(

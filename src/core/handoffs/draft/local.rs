@@ -57,6 +57,24 @@ groups! {
     Read: Read "";
 }
 
+/// Groups that quote what was said. It may name steps of other work, and have headings.
+const QUOTING: [LineGroup; 6] = {
+    use LineGroup::{Before, Last, RequestDone, RequestOpen, Summaries, Words};
+    [Words, Last, RequestOpen, RequestDone, Summaries, Before]
+};
+
+/// A document that was composed here, without the text that it quotes.
+pub fn without_quotes(document: &str) -> String {
+    let is_heading = |line: &str| QUOTING.iter().any(|group| GROUPS[*group as usize].1 == line);
+    let mut is_quote = false;
+    let own = document.lines().filter(|line| {
+        let goes_on = line.starts_with("- ") || line.starts_with("  ");
+        is_quote = is_heading(line) || is_quote && goes_on;
+        !is_quote
+    });
+    own.collect::<Vec<_>>().join("\n")
+}
+
 /// Maximum size of a quoted request, step or command in bytes.
 const LINE: usize = 160;
 

@@ -30,6 +30,7 @@ pub(crate) use carried::DONE;
 pub use carried::{carried, document_of, goal_of, open_message, with_open_message, without_done};
 pub use ends::DraftEnd;
 pub use fill::BudgetTooSmall;
+pub use local::without_quotes;
 pub use model_answer::draft_of;
 pub use prompts::Prompts;
 pub use report::{frees_little, handoff_report, not_made, still_waits, waits_for_approval};
