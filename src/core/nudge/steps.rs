@@ -15,7 +15,7 @@ pub fn step_done(view: &View, from: usize) -> bool {
     let Some((last, _)) = newest else { return false };
     let message = turns.take_while(|(_, turn)| turn.role.may_be_models()).last();
     let newest = message.map_or(last, |(first, _)| first);
-    finishes_item(&Transcript::from_view(view), from, newest)
+    finishes_item(&Transcript::from_view(view).tool_uses(), from, newest)
 }
 
 /// Whether the user has just accepted a plan: the call that asks for it was answered after the model's last
@@ -57,7 +57,7 @@ impl StepsLeft {
 
 /// Reads the newest to-do list, from the turn `from` on; `None` if there is none.
 pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
-    let items = todo_list(&Transcript::from_view(view), from);
+    let items = todo_list(&Transcript::from_view(view).tool_uses(), from);
     let is_models = |turn: &Turn| turn.role.may_be_models();
     let runs = view
         .turns

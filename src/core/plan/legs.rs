@@ -243,14 +243,10 @@ impl PlannedRequest<'_> {
             markers: query.markers,
             redactor: query.redactor,
         });
-        let transcript = Transcript::from_view(&self.reading.view);
-        let left_out = self
-            .offer
-            .recall_next
-            .then(|| LeftOut::from_transcript(&transcript));
+        let uses = Transcript::from_view(&self.reading.view).tool_uses();
         UsersWords {
-            left_out: left_out.flatten(),
-            todos: carry::todo_list(&transcript, query.redactor),
+            left_out: LeftOut::from_uses(&uses).filter(|_| self.offer.recall_next),
+            todos: carry::todo_list(&uses, query.redactor),
             ..words
         }
     }

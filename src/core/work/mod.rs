@@ -50,7 +50,7 @@ pub use whereabouts::Whereabouts;
 
 use std::borrow::Cow;
 
-use self::anchors::{LeftOpen, anchors, spoken};
+use self::anchors::{anchors, spoken};
 use self::excerpt::{one_line, sentences};
 use self::markers::SENTENCE;
 use self::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
@@ -99,23 +99,6 @@ impl SeenFacts {
 }
 
 impl DraftIndex {
-    /// The facts of the calls in these turns, and the sentences that leave something open.
-    fn walked<'i>(&'i self, turns: &[IndexedTurn<'i>]) -> (SeenFacts, LeftOpen<'i>) {
-        let mut walk = TranscriptWalk::new(self.whereabouts(), &self.settings.verdicts);
-        walk.all(&self.messages, turns);
-        let (facts, left_open) = walk.ended();
-        let (todos_turn, todos) = todos::newest(&self.messages, turns).unwrap_or_default();
-        let finished = requests::finished(turns, &facts.verification);
-        let facts = SeenFacts {
-            turns: turns.len(),
-            todos_turn,
-            todos: todos.into_owned(),
-            finished,
-            ..facts
-        };
-        (facts, left_open)
-    }
-
     /// Facts from the messages of this index.
     pub fn seen(&self) -> SeenFacts {
         Work::from_index(self).facts
@@ -128,7 +111,17 @@ impl<'i> Work<'i> {
         let messages = &index.messages[..];
         let turns = turns::of(messages);
         let current = requests::current(&turns);
-        let (facts, left_open) = index.walked(&turns);
+        let mut walk = TranscriptWalk::new(index.whereabouts(), &index.settings.verdicts);
+        walk.all(messages, &turns);
+        let (facts, left_open) = walk.ended();
+        let (todos_turn, todos) = todos::newest(messages, &turns).unwrap_or_default();
+        let facts = SeenFacts {
+            turns: turns.len(),
+            todos_turn,
+            todos,
+            finished: requests::finished(&turns, &facts.verification),
+            ..facts
+        };
         // Only text that is quoted needs marks on what a later word replaced.
         let statements = match index.settings.quotes {
             true => Statements::from_texts(&spoken(&turns)),

@@ -1,20 +1,18 @@
 //! The agent's to-do list, in the messages of an index and in a transcript.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::message::{IndexedItem, IndexedMessage};
 use super::turns::IndexedTurn;
 use crate::agents::todo::{self, NumberedTodo, TodoItem, TodoList, TodoState};
 use crate::agents::tools::{self, ToolKind};
-use crate::transcript::{ToolUse, Transcript};
+use crate::transcript::ToolUse;
 
 /// The newest list, with the number of its turn.
-pub(crate) fn newest<'i>(
-    messages: &'i [IndexedMessage],
+pub(crate) fn newest(
+    messages: &[IndexedMessage],
     turns: &[IndexedTurn<'_>],
-) -> Option<(usize, Cow<'i, [TodoItem]>)> {
+) -> Option<(usize, Vec<TodoItem>)> {
     let mut list = TodoList::default();
     for turn in turns {
         for item in messages[turn.messages.clone()].iter().flat_map(|m| &m.items) {
@@ -28,28 +26,27 @@ pub(crate) fn newest<'i>(
         }
     }
     let (turn, todos) = list.newest()?;
-    let items: Vec<TodoItem> = todos.into_iter().map(|todo| todo.item).collect();
-    Some((turn, Cow::Owned(items)))
+    Some((turn, todos.into_iter().map(|todo| todo.item).collect()))
 }
 
 /// The newest list that the calls of a transcript wrote from this turn on; empty if there is none.
-pub fn todo_list(transcript: &Transcript<'_>, from: usize) -> Vec<NumberedTodo> {
+pub fn todo_list(uses: &[ToolUse<'_>], from: usize) -> Vec<NumberedTodo> {
     let mut list = TodoList::default();
-    for (used, arguments) in todo_uses(transcript, from) {
-        apply(&mut list, &used, &arguments);
+    for (used, arguments) in todo_uses(uses, from) {
+        apply(&mut list, used, &arguments);
     }
     list.newest().map_or_else(Vec::new, |(_, todos)| todos)
 }
 
 /// Whether a call from the turn `newest` on finishes an item of the list that the calls since `from` wrote.
-pub fn finishes_item(transcript: &Transcript<'_>, from: usize, newest: usize) -> bool {
+pub fn finishes_item(uses: &[ToolUse<'_>], from: usize, newest: usize) -> bool {
     let is_done = |state: TodoState| state == TodoState::Done;
     let count = |list: TodoList| {
         let todos = list.newest().map_or_else(Vec::new, |(_, todos)| todos);
         todos.iter().filter(|todo| is_done(todo.item.state)).count()
     };
     let (mut list, mut before) = (TodoList::default(), None);
-    for (used, arguments) in todo_uses(transcript, from) {
+    for (used, arguments) in todo_uses(uses, from) {
         if used.turn >= newest {
             before.get_or_insert_with(|| count(list.clone()));
             // The item may be of a list that was cut.
@@ -57,25 +54,24 @@ pub fn finishes_item(transcript: &Transcript<'_>, from: usize, newest: usize) ->
                 return true;
             }
         }
-        apply(&mut list, &used, &arguments);
+        apply(&mut list, used, &arguments);
     }
     before.is_some_and(|before| count(list) > before)
 }
 
 /// The calls of a to-do tool from this turn on, with their arguments.
-fn todo_uses<'a>(transcript: &Transcript<'a>, from: usize) -> impl Iterator<Item = (ToolUse<'a>, Value)> {
+fn todo_uses<'u, 'a>(uses: &'u [ToolUse<'a>], from: usize) -> impl Iterator<Item = (&'u ToolUse<'a>, Value)> {
     let is_todo = |name: &str, arguments: &Value| ToolKind::from_call(name, arguments) == ToolKind::Todo;
-    let uses = transcript.tool_uses().into_iter();
-    uses.filter(move |used| used.turn >= from)
-        .filter_map(move |used| {
-            let name = used.call.named();
-            // Most calls are of other tools, whose arguments may be long, so the name is checked first.
-            if !is_todo(&name, &Value::Null) && !tools::calls_through(&name) {
-                return None;
-            }
-            let (name, arguments) = tools::called(name, &used.call.given());
-            is_todo(&name, &arguments).then_some((used, arguments))
-        })
+    let uses = uses.iter().filter(move |used| used.turn >= from);
+    uses.filter_map(move |used| {
+        let name = used.call.named();
+        // Most calls are of other tools, whose arguments may be long, so the name is checked first.
+        if !is_todo(&name, &Value::Null) && !tools::calls_through(&name) {
+            return None;
+        }
+        let (name, arguments) = tools::called(name, &used.call.given());
+        is_todo(&name, &arguments).then_some((used, arguments))
+    })
 }
 
 fn apply(list: &mut TodoList, used: &ToolUse<'_>, arguments: &Value) {

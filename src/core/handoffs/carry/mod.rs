@@ -15,7 +15,6 @@ mod open;
 mod prompt_index;
 mod receipt;
 mod rule;
-mod todos;
 mod user;
 
 #[cfg(test)]
@@ -26,10 +25,9 @@ mod tests;
 pub(crate) use again::{LookUp, look_ups};
 pub use again::{REQUESTS, called_again, looked_up_again};
 pub use block::without_blocks;
-pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, rules, users_words};
+pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, rules, todo_list, users_words};
 pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources};
-pub use todos::todo_list;
 pub use user::UserMessages;
 
 use std::collections::HashSet;

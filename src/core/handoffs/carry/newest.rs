@@ -14,12 +14,12 @@ use crate::text::prose::has_word;
 use crate::text::prose::one_line;
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
-use crate::transcript::Transcript;
-use crate::work::SeenStatement;
+use crate::transcript::ToolUse;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::work::requests;
 use crate::work::said::words::WORDS;
 use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
+use crate::work::{self, SeenStatement};
 
 /// Maximum kept size of the newest message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1500;
@@ -50,15 +50,11 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Counts the results in a transcript; `None` if it has none.
-    pub fn from_transcript(transcript: &Transcript<'_>) -> Option<Self> {
-        let uses = transcript.tool_uses().into_iter();
-        let names: Vec<String> = uses
-            .filter(|used| used.answer.is_some())
-            .map(|used| used.call.named())
-            .collect();
-        let results = names.len();
-        let tools = names.into_iter().collect::<HashSet<_>>().len();
+    /// Counts the results of a transcript's calls; `None` if there are none.
+    pub fn from_uses(uses: &[ToolUse<'_>]) -> Option<Self> {
+        let answered = || uses.iter().filter(|used| used.answer.is_some());
+        let tools: HashSet<String> = answered().map(|used| used.call.named()).collect();
+        let (results, tools) = (answered().count(), tools.len());
         (results > 0).then_some(Self { results, tools })
     }
 
@@ -101,6 +97,15 @@ struct Candidate {
     saying: Option<RuleStatement>,
     /// The sentence as it was said, on one line.
     text: String,
+}
+
+/// The newest to-do list of a transcript's calls, redacted; empty if there is none.
+pub fn todo_list(uses: &[ToolUse<'_>], redactor: &Redactor) -> Vec<NumberedTodo> {
+    let mut todos = work::todo_list(uses, 0);
+    for todo in &mut todos {
+        todo.item.text = redactor.text(&todo.item.text).into_owned();
+    }
+    todos
 }
 
 /// The active rules, newest first.

@@ -465,7 +465,7 @@ fn to_dos_of_the_whole_history_are_carried_with_their_numbers() {
         .unwrap();
     let words = UsersWords {
         todos: todo_list(
-            &Transcript::from_view(&view),
+            &Transcript::from_view(&view).tool_uses(),
             &Redactor::new(&["sk-ant-api03-secret".to_owned()]),
         ),
         ..UsersWords::default()
