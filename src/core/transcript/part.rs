@@ -1,5 +1,6 @@
 //! The parts of a turn.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::literal::{CallArguments, JsonText};
@@ -75,6 +76,14 @@ impl<'a> TranscriptPart<'a> {
             texts::collect(self.body, value, &mut all);
         }
         all
+    }
+
+    /// The text of a part that is speech.
+    pub fn speech(&self) -> Option<Cow<'a, str>> {
+        match self.kind {
+            TranscriptPartKind::Text(text) => Some(text.get()),
+            _ => None,
+        }
     }
 
     /// The raw bytes in the body.

@@ -114,11 +114,10 @@ pub fn said<'a>(
     turn: &TranscriptTurn<'a>,
 ) -> Vec<SaidPart<'a>> {
     let parts = turn.parts();
-    let text = |part: &TranscriptPart<'a>| match part.kind {
-        TranscriptPartKind::Text(text) => text.get(),
-        _ => Cow::default(),
-    };
-    let texts: Vec<Cow<'a, str>> = parts.iter().map(text).collect();
+    let texts: Vec<Cow<'a, str>> = parts
+        .iter()
+        .map(|part| part.speech().unwrap_or_default())
+        .collect();
     let spoken = match turn.role {
         Role::User | Role::Tool => {
             let beginnings: Vec<Cow<'a, str>> = parts.iter().map(result_beginning).collect();

@@ -1,14 +1,11 @@
 //! The user's own words in a transcript, without text from the harness, a shell or a paste.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings;
 use crate::text::prose::sentences;
-use crate::transcript::{
-    AgentKind, SaidPart, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
-};
+use crate::transcript::{AgentKind, SaidPart, Transcript, TranscriptPart, TranscriptTurn};
 use crate::wire::Role;
 use crate::work::said::typed;
 
@@ -123,7 +120,7 @@ fn find_quoted(transcript: &Transcript<'_>, messages: &mut [UserMessage]) {
 
 /// The question that the model's turn ends with.
 fn question(turn: &TranscriptTurn<'_>) -> String {
-    let mut texts = turn.parts().into_iter().rev().filter_map(|part| text_of(&part));
+    let mut texts = turn.parts().into_iter().rev().filter_map(|part| part.speech());
     let last = texts.find(|text| !text.trim().is_empty()).unwrap_or_default();
     let line = last.trim().lines().next_back().unwrap_or_default();
     let asks = line.trim_end().ends_with(['?', '？']);
@@ -132,17 +129,8 @@ fn question(turn: &TranscriptTurn<'_>) -> String {
 }
 
 fn is_after_summary(turn: &TranscriptTurn<'_>) -> bool {
-    let first = turn.parts().into_iter().next();
-    let text = first.and_then(|first| text_of(&first));
+    let text = turn.parts().first().and_then(TranscriptPart::speech);
     text.is_some_and(|text| wordings::follows_summary(&text))
-}
-
-/// The text of a part that is speech.
-fn text_of<'a>(part: &TranscriptPart<'a>) -> Option<Cow<'a, str>> {
-    match part.kind {
-        TranscriptPartKind::Text(text) => Some(text.get()),
-        _ => None,
-    }
 }
 
 /// The text without sentinels that the user pasted, each with the carry-over prompt after it.

@@ -2,9 +2,7 @@
 
 use super::names::AGENT_TYPE;
 use crate::agents::speakers::SpeakerSettings;
-use crate::transcript::{
-    AgentKind, AnswerContent, AnswerPartKind, SaidPart, Transcript, TranscriptPartKind, TranscriptTurn,
-};
+use crate::transcript::{AgentKind, AnswerContent, AnswerPartKind, SaidPart, Transcript, TranscriptPart};
 use crate::wire::Role;
 
 /// The last words of the model and the user; empty if there are none.
@@ -26,16 +24,14 @@ impl LastWords {
             user: String::new(),
             agent: transcript.agent(),
         };
-        for (at, turn) in transcript
-            .turns()
-            .enumerate()
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-        {
+        for at in (0..transcript.len()).rev() {
+            let Some(turn) = transcript.turn(at) else { continue };
             match turn.role {
                 // A turn of nothing but calls has no words, so an earlier one is read.
-                Role::Assistant if found.model.trim().is_empty() => found.model = text_of(&turn),
+                Role::Assistant if found.model.trim().is_empty() => {
+                    let speech: Vec<_> = turn.parts().iter().filter_map(TranscriptPart::speech).collect();
+                    found.model = speech.join("\n");
+                }
                 Role::User => {
                     let said = transcript.said_in(at, &SpeakerSettings::default());
                     let own = said
@@ -63,12 +59,4 @@ impl LastWords {
             _ => "",
         }
     }
-}
-
-fn text_of(turn: &TranscriptTurn<'_>) -> String {
-    let texts = turn.parts().into_iter().filter_map(|part| match part.kind {
-        TranscriptPartKind::Text(text) => Some(text.get().into_owned()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
