@@ -10,7 +10,7 @@ use super::turns::{IndexedTurn, TurnEnd};
 use super::words::WORDS;
 use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
-use crate::text::phrases::Phrases;
+use crate::text::phrases::{Phrases, Wordings};
 use crate::text::{newest, table};
 
 /// The lists of `requests.toml`, which explains each.
@@ -23,7 +23,7 @@ struct AskingWords {
     decides: Vec<&'static str>,
     fillers: Vec<&'static str>,
     before_request: Vec<&'static str>,
-    left: Vec<&'static str>,
+    left: Wordings,
     personal: Phrases,
 }
 
@@ -195,10 +195,7 @@ fn says_left(text: &str) -> bool {
     const MAX_CLOSING_SENTENCES: usize = 3;
     let all: Vec<&str> = sentences(text).collect();
     let closing = &all[all.len().saturating_sub(MAX_CLOSING_SENTENCES)..];
-    let is_left = |sentence: &&str| {
-        // "Shall I look at the remaining warnings?" is an offer.
-        let small = sentence.to_lowercase();
-        !small.trim_end().ends_with('?') && ASKING.left.iter().any(|words| small.contains(words))
-    };
+    // "Shall I look at the remaining warnings?" is an offer.
+    let is_left = |sentence: &&str| !sentence.trim_end().ends_with('?') && ASKING.left.occur_in(sentence);
     closing.iter().any(is_left) && !claims_done(text)
 }

@@ -21,7 +21,7 @@ pub(crate) struct DraftWords {
     pub(crate) errors: Wordings,
     pub(crate) no_errors: Wordings,
     pub(crate) denies: Wordings,
-    pub(crate) window: Vec<&'static str>,
+    pub(crate) window: Wordings,
     pub(crate) no_claim: Vec<&'static str>,
     pub(crate) effects: Vec<&'static str>,
 }

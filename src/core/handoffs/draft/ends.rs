@@ -101,20 +101,11 @@ impl DraftEnd {
         }
     }
 
-    /// Reads an error response.
-    pub fn of_answer(status: u16, body: &[u8]) -> Self {
-        Self::reported(Some(status), body)
-    }
-
-    /// Reads an error that came with a success status.
-    pub fn of_event(body: &[u8]) -> Self {
-        Self::reported(None, body)
-    }
-
-    fn reported(status: Option<u16>, body: &[u8]) -> Self {
+    /// Reads an error with its status; `None` if it came with a success status.
+    pub fn from_error(status: Option<u16>, body: &[u8]) -> Self {
         let message = message(body);
         // Providers report a full window as an ordinary error; only the wording or status 413 reveals it.
-        match exceeds(&message) || status == Some(413) {
+        match WORDS.window.occur_in(&message) || status == Some(413) {
             true => Self::Window,
             false => Self::Provider(status, message),
         }
@@ -181,11 +172,6 @@ fn message(body: &[u8]) -> String {
     joined(&reported).chars().take(MESSAGE).collect()
 }
 
-fn exceeds(message: &str) -> bool {
-    let message = message.to_ascii_lowercase();
-    WORDS.window.iter().any(|words| message.contains(words))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,22 +215,22 @@ mod tests {
             (413, "too large"),
         ] {
             assert_eq!(
-                DraftEnd::of_answer(status, body.as_bytes()),
+                DraftEnd::from_error(Some(status), body.as_bytes()),
                 DraftEnd::Window,
                 "{body}"
             );
         }
         let busy = br#"{"error":{"message":"Overloaded,\n try later"}}"#;
         assert_eq!(
-            DraftEnd::of_answer(529, busy),
+            DraftEnd::from_error(Some(529), busy),
             DraftEnd::Provider(Some(529), "Overloaded, try later".to_owned())
         );
         assert_eq!(
-            DraftEnd::of_event(br#"{"error":"no memory"}"#),
+            DraftEnd::from_error(None, br#"{"error":"no memory"}"#),
             DraftEnd::Provider(None, "no memory".to_owned())
         );
         assert_eq!(
-            DraftEnd::of_answer(502, b"<html>bad gateway</html>").to_string(),
+            DraftEnd::from_error(Some(502), b"<html>bad gateway</html>").to_string(),
             "the provider answered 502: <html>bad gateway</html>"
         );
     }

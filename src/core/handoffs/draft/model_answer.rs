@@ -17,7 +17,7 @@ pub fn draft_of(raw: &[u8], report: &LegReport) -> Result<String, DraftEnd> {
         let error = error.map_or(&b"null"[..], |piece| piece.of(raw));
         // In the form of an error body, so that one function reads both.
         let event = [&br#"{"error":"#[..], error, b"}"].concat();
-        return Err(DraftEnd::of_event(&event));
+        return Err(DraftEnd::from_error(None, &event));
     }
     // A refusal may end like a complete response, so its part decides.
     if first(AnswerPartKind::Refusal).is_some() {

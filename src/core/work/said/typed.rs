@@ -7,13 +7,14 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::marker::STEM;
+use crate::text::phrases::Wordings;
 use crate::text::table;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct PasteWords {
     own_tags: Vec<&'static str>,
-    introduces: Vec<&'static str>,
+    introduces: Wordings,
     file_headings: Vec<&'static str>,
     symbols: Vec<&'static str>,
     levels: Vec<&'static str>,
@@ -250,8 +251,7 @@ fn is_file_heading(line: &str) -> bool {
 
 /// Whether a line announces pasted text.
 fn introduces_paste(line: &str) -> bool {
-    let small = line.to_lowercase();
-    line.ends_with(':') && WORDS.introduces.iter().any(|words| small.contains(words))
+    line.ends_with(':') && WORDS.introduces.occur_in(line)
 }
 
 #[cfg(test)]

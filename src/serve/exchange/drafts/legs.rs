@@ -117,7 +117,7 @@ async fn draft_leg(
     let body = body.map_err(|_| unreached("its answer cannot be decoded"))?;
     if !status.is_success() {
         let body = body.whole(ERROR_BYTES, budget).await.unwrap_or_default();
-        return Err(DraftEnd::of_answer(status.as_u16(), &body));
+        return Err(DraftEnd::from_error(Some(status.as_u16()), &body));
     }
     let (raw, report) = match exchange.form().streams(&parts.headers) {
         Some(true) => streamed(exchange, body).await?,
@@ -125,7 +125,7 @@ async fn draft_leg(
             let body = body.whole(limits::LEG_LOG, budget).await;
             let body = body.map_err(|fault| unreached(fault.message()))?;
             if wire::is_error(&body) {
-                return Err(DraftEnd::of_event(&body));
+                return Err(DraftEnd::from_error(None, &body));
             }
             let report = exchange.read_reply(&body, ToolNames::NONE);
             let report = report.ok_or_else(|| unreached("its answer cannot be read"))?;
