@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ops::Range;
 
 use super::Transcript;
-use super::part::TranscriptPartKind;
-use crate::wire::Role;
+use crate::text::Span;
 
 /// Size of the compared pieces in bytes.
 ///
@@ -20,8 +18,9 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 impl Transcript<'_> {
     /// For each sentence with its turn, whether the model or a tool said it verbatim in earlier turns.
     ///
-    /// Marks of emphasis and code do not count: a terminal shows the model's text without them.
-    pub fn said_before(&self, sentences: &[(usize, &str)]) -> Vec<bool> {
+    /// `others` has the ranges of the body with their words, each with its turn. Marks of emphasis and code do not count:
+    /// a terminal shows the model's output without them.
+    pub fn said_before(&self, sentences: &[(usize, &str)], others: &[(usize, Span)]) -> Vec<bool> {
         let pieces: Vec<Vec<u64>> = sentences
             .iter()
             .map(|(_, sentence)| pieces_of(sentence))
@@ -29,32 +28,15 @@ impl Transcript<'_> {
         let mut first_turns = FirstTurns::of_pieces(pieces.iter().flatten());
         // Only earlier turns count, because the sentence itself occurs in its own turn.
         let last = sentences.iter().map(|(turn, _)| *turn).max().unwrap_or_default();
-        for at in 0..last.min(self.view.turns.len()) {
-            for span in self.others_words(at) {
-                let text = without_marks(&self.view.text_of(at)[span]);
-                each_hash(&text, |hash| first_turns.note(hash, at));
-            }
+        for (at, span) in others.iter().take_while(|(at, _)| *at < last) {
+            let text = without_marks(span.of(self.view.text_of(*at)));
+            each_hash(&text, |hash| first_turns.note(hash, *at));
         }
         let said = pieces.iter().zip(sentences).map(|(pieces, (turn, _))| {
             let mut first = pieces.iter().map(|piece| first_turns.of(*piece));
             !pieces.is_empty() && first.all(|first| first < *turn)
         });
         said.collect()
-    }
-
-    /// Ranges of a turn that hold words of the model or of tools.
-    fn others_words(&self, at: usize) -> Vec<Range<usize>> {
-        let Some(turn) = self.turn(at) else {
-            return Vec::new();
-        };
-        match turn.role {
-            Role::Assistant | Role::Tool => std::iter::once(turn.span.start..turn.span.end).collect(),
-            _ => {
-                let results = turn.parts().into_iter();
-                let results = results.filter(|part| matches!(part.kind, TranscriptPartKind::Result(_)));
-                results.map(|part| part.span.start..part.span.end).collect()
-            }
-        }
     }
 }
 
@@ -67,7 +49,7 @@ struct FirstTurns {
 
 impl FirstTurns {
     /// Binary logarithm of the number of bits in the filter.
-    const BITS: u32 = 16;
+    const BITS: u32 = 20;
 
     fn of_pieces<'p>(pieces: impl Iterator<Item = &'p u64>) -> Self {
         let mut all = Self {

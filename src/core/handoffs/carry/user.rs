@@ -4,8 +4,11 @@ use std::collections::HashSet;
 
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings;
+use crate::text::Span;
 use crate::text::prose::sentences;
-use crate::transcript::{AgentKind, SaidPart, Transcript, TranscriptPart, TranscriptTurn};
+use crate::transcript::{
+    AgentKind, SaidPart, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
+};
 use crate::wire::Role;
 use crate::work::said::typed;
 
@@ -46,6 +49,8 @@ impl UserMessages {
         let mut messages: Vec<UserMessage> = Vec::new();
         let mut newest = 0;
         let mut answer: Option<TranscriptTurn<'_>> = None;
+        // Words of the model and of tools, by their turns.
+        let mut others: Vec<(usize, Span)> = Vec::new();
         for (at, turn) in transcript.turns().enumerate() {
             if turn.role == Role::Assistant {
                 // The model's words show that the user text before them was the agent's summary.
@@ -53,10 +58,14 @@ impl UserMessages {
                     messages.truncate(newest);
                 }
                 reader.pass(&turn);
+                others.push((at, turn.span));
                 answer = Some(turn);
                 continue;
             }
             let said = reader.next_turn(&turn);
+            let is_result = |said: &&SaidPart<'_>| matches!(said.part.kind, TranscriptPartKind::Result(_));
+            let results = said.iter().filter(is_result);
+            others.extend(results.map(|said| (at, said.part.span)));
             if !matches!(turn.role, Role::User | Role::Tool) {
                 continue;
             }
@@ -72,7 +81,7 @@ impl UserMessages {
                 });
             }
         }
-        find_quoted(transcript, &mut messages);
+        find_quoted(transcript, &others, &mut messages);
         Self(messages)
     }
 
@@ -96,7 +105,7 @@ impl UserMessage {
 const MIN_QUOTED_BYTES: usize = 40;
 
 /// Finds the sentences that the user copied from the model or from a result.
-fn find_quoted(transcript: &Transcript<'_>, messages: &mut [UserMessage]) {
+fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: &mut [UserMessage]) {
     let long = messages.iter().enumerate().flat_map(|(n, message)| {
         let sentences = message.typed.lines().flat_map(sentences);
         let sentences = sentences.filter(|sentence| sentence.len() >= MIN_QUOTED_BYTES);
@@ -107,7 +116,7 @@ fn find_quoted(transcript: &Transcript<'_>, messages: &mut [UserMessage]) {
         .iter()
         .map(|(_, turn, sentence)| (*turn, *sentence))
         .collect();
-    let before = transcript.said_before(&said);
+    let before = transcript.said_before(&said, others);
     let quoted = long.iter().zip(before).filter(|(_, before)| *before);
     let quoted: Vec<(usize, String)> = quoted
         .map(|((n, _, sentence), _)| (*n, (*sentence).to_owned()))
