@@ -34,7 +34,10 @@ const BEGINNING: usize = 400;
 pub fn is_unprepared(text: &str) -> bool {
     /// Number of lines at each end that are searched, because shells report it at the start or at the end.
     const LINES: usize = 20;
-    let says = |line: &str| WORDINGS.preparing.occur_in(line) && WORDINGS.unprepared.occur_in(line);
+    // A complaint comes after a colon, and few lines have one, so most are skipped cheaply.
+    let says = |line: &str| {
+        line.contains(": ") && WORDINGS.preparing.occur_in(line) && WORDINGS.unprepared.occur_in(line)
+    };
     let lines = || text.lines().filter(|line| line.len() < 400);
     lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)
 }

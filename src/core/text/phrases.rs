@@ -25,7 +25,7 @@ impl Phrases {
         self.found_in(text).next().is_some()
     }
 
-    /// Where a lower-case string contains one of them as whole words.
+    /// The ranges of a lower-case string that are one of them as whole words.
     pub fn found_in(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
         // Overlapping, because a match inside a longer word may hide one that is a whole word.
         let found = self
@@ -44,12 +44,12 @@ impl<'de> Deserialize<'de> for Phrases {
     }
 }
 
-/// Strings of a table, found anywhere in a text, with ASCII letters in either case.
+/// Strings of a table, found anywhere in another string, with ASCII letters in either case.
 #[derive(Debug)]
 pub struct Wordings(Option<AhoCorasick>);
 
 impl Wordings {
-    /// Whether a text contains one of them.
+    /// Whether a string contains one of them.
     pub fn occur_in(&self, text: &str) -> bool {
         self.0.as_ref().is_some_and(|wordings| wordings.is_match(text))
     }

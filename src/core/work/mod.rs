@@ -122,7 +122,7 @@ impl<'i> Work<'i> {
             finished: requests::finished(&turns, &facts.verification),
             ..facts
         };
-        // Only text that is quoted needs marks on what a later word replaced.
+        // Only quotations need marks on replaced sentences.
         let statements = match index.settings.quotes {
             true => Statements::from_texts(&spoken(&turns)),
             false => Statements::default(),

@@ -90,15 +90,17 @@ impl Evidence<'_> {
             let command = Some(short.as_str());
             return Evidence { command, ..*self }.decide();
         }
-        let runs = self.command.map(commands::runs).unwrap_or_default();
         // A line that prints stored text repeats the output of other commands.
         let own_text = !self.command.is_some_and(commands::prints_stored_text);
-        // A tool without a command may run tests under any name.
-        let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
         let all = match own_text {
             true => ReportedResult::from_text(self.text),
             false => ReportedResult::Silent,
         };
+        // Without a report, the commands of the line prove nothing.
+        let command = self.command.filter(|_| all != ReportedResult::Silent);
+        let runs = command.map(commands::runs).unwrap_or_default();
+        // A tool without a command may run tests under any name.
+        let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
         // The output of a line that verifies nothing may report an earlier run, so it only counts for `reads_failed`.
         let report = if verifies { all } else { ReportedResult::Silent };
         let line = match own_text {

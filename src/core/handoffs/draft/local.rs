@@ -57,7 +57,7 @@ groups! {
     Read: Read "";
 }
 
-/// Groups that quote what was said. It may name steps of other work, and have headings.
+/// Groups that quote the user, the model or an earlier prompt. Quotations may name steps of other work, and have headings.
 const QUOTING: [LineGroup; 6] = {
     use LineGroup::{Before, Last, RequestDone, RequestOpen, Summaries, Words};
     [Words, Last, RequestOpen, RequestDone, Summaries, Before]
