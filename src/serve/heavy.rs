@@ -3,8 +3,11 @@
 //! Work is heavy if it may take more than a millisecond. The future of a heavy request is polled as a whole
 //! outside the runtime's threads, so its stages need not declare that they are heavy.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::thread::available_parallelism;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -40,12 +43,55 @@ pub(crate) fn weight(bytes: usize, stems: usize, braces: usize) -> usize {
 
 /// Runs work of this weight. Heavy work does not keep the thread's other tasks waiting.
 pub(crate) fn work<T>(weight: usize, work: impl FnOnce() -> T) -> T {
-    // `block_in_place` panics on a runtime with one thread.
-    if is_heavy(weight) && has_other_threads() {
-        tokio::task::block_in_place(work)
-    } else {
-        work()
+    // `block_in_place` panics on a runtime with one thread. Work inside other heavy work has its place already.
+    if !is_heavy(weight) || HAS_PLACE.get() || !has_other_threads() {
+        return work();
     }
+    tokio::task::block_in_place(|| {
+        let _place = Place::take();
+        work()
+    })
+}
+
+/// Number of free places for heavy work.
+///
+/// A handoff of many small messages takes a hundred times their size in memory while it is prepared, and more of them
+/// than processors would finish no sooner.
+static FREE: LazyLock<Mutex<usize>> = LazyLock::new(|| Mutex::new(places()));
+
+/// Signals a freed place.
+static FREED: Condvar = Condvar::new();
+
+thread_local! {
+    static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A place for heavy work, until it is dropped.
+struct Place;
+
+impl Place {
+    /// Waits for a place.
+    fn take() -> Self {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = FREED.wait_while(free, |free| *free == 0);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        HAS_PLACE.set(true);
+        Self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        HAS_PLACE.set(false);
+        *FREE.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        FREED.notify_one();
+    }
+}
+
+/// Number of places for heavy work.
+fn places() -> usize {
+    // Two at least, so that one request does not keep all others waiting.
+    available_parallelism().map_or(2, |number| number.get().max(2))
 }
 
 fn is_heavy(weight: usize) -> bool {
@@ -58,6 +104,7 @@ fn has_other_threads() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -89,6 +136,25 @@ mod tests {
         };
         let heavy = tokio::spawn(offloaded(HEAVY, Box::pin(future)));
         assert_eq!(heavy.await.unwrap(), (Ok(()), Ok(())));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn no_more_heavy_work_runs_at_once_than_there_are_processors() {
+        static RUNNING: AtomicUsize = AtomicUsize::new(0);
+        let heavy = (0..4 * places()).map(|_| {
+            let inner = || {
+                let running = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
+                std::thread::sleep(Duration::from_millis(20));
+                RUNNING.fetch_sub(1, Ordering::SeqCst);
+                running
+            };
+            // Heavy work inside heavy work needs no second place.
+            tokio::spawn(async move { work(HEAVY, || work(HEAVY, inner)) })
+        });
+        for task in heavy.collect::<Vec<_>>() {
+            let running = task.await.unwrap();
+            assert!(running <= places(), "{running}");
+        }
     }
 
     #[tokio::test]

@@ -60,6 +60,7 @@ pub(crate) fn config(base_url: &str) -> Config {
         clients: Vec::new(),
         refused_clients: Vec::new(),
         secret_files: Vec::new(),
+        variables: Vec::new(),
         handoff: HandoffPolicy {
             mode: HandoffMode::Continue,
             inject: InjectPolicy::Never,
