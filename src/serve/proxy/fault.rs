@@ -207,6 +207,10 @@ impl Fault {
         if let Some(seconds) = self.code.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if self.code == Code::CLIENT_KEY {
+            // Whoever has no key keeps no connection, which could wait for another head for minutes.
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if self.code == Code::UPGRADE {
             // RFC 9110 section 15.5.22 asks for the protocol to use instead.
             headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));

@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
@@ -43,9 +43,11 @@ const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 /// Longer than agents' pools keep idle connections (reqwest: 90 s), so that they do not send into a closing one.
 const IDLE_TIME: Duration = Duration::from_secs(300);
 
-/// Maximum wait for the first bytes of a connection, and for a head if the connection closes after its response.
+/// Maximum wait for the first bytes of a connection, for its first head, and for a head if the connection closes after its
+/// response.
 ///
-/// Heads are sent at once. This allows for the worst networks.
+/// Heads are sent at once. This allows for the worst networks. Without it, whoever reaches the listener could occupy all
+/// connections with unfinished heads.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 
 /// Share of the connection limit above which a new connection closes after its response.
@@ -285,26 +287,38 @@ where
 {
     let AgentConnection { stream, peer } = connection;
     let stream = AgentStream::new(stream, http.waits.stalled);
+    let first = Arc::new(Notify::new());
     let connection = http
         .builder
-        .serve_connection(TokioIo::new(stream), service(gateway, peer));
+        .serve_connection(TokioIo::new(stream), service(gateway, peer, first.clone()));
     // Boxed: otherwise the task reserves space for its largest future for its whole lifetime.
-    if let Err(error) = Box::pin(watcher.watch(connection)).await {
+    let mut connection = Box::pin(watcher.watch(connection));
+    let ended = tokio::select! {
+        biased;
+        ended = &mut connection => ended,
+        asked = tokio::time::timeout(HEAD_TIME, first.notified()) => match asked {
+            Ok(()) => connection.await,
+            Err(_) => return tracing::debug!("no request came in time; closing the connection"),
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "connection ended with an error");
     }
 }
 
 type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
-/// Creates the service of a connection.
+/// Creates the service of a connection, which notifies `first` of requests.
 ///
 /// Each request is boxed: the connection would otherwise reserve space for it while its response streams.
 fn service(
     gateway: GatewaySlot,
     peer: IpAddr,
+    first: Arc<Notify>,
 ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = ServiceFuture>
 {
     service_fn(move |request: Request<Incoming>| -> ServiceFuture {
+        first.notify_one();
         let gateway = gateway.load_full();
         // The path is enough for the shape of an error, so the headers are not copied for every request.
         let (again, uri) = (gateway.clone(), request.uri().clone());

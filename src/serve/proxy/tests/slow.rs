@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::proxy::testing::{Act, Proxy, Script, config, ok, small_steps};
+use crate::state::config::{ClientKey, Secret};
 
 /// Longer than the limit for a head on a connection that closes after its response.
 const IDLE: Duration = Duration::from_secs(31);
@@ -94,10 +95,11 @@ async fn a_body_that_keeps_the_rate_may_take_long() {
 #[tokio::test(start_paused = true)]
 async fn slow_heads_are_closed() {
     small_steps();
+    let free = Proxy::start(config("http://127.0.0.1:9"));
     let mut config = config("http://127.0.0.1:9");
-    // At so low a limit, every connection closes after its response, and its head has little time.
+    // At so low a limit, every connection closes after its response.
     config.limits.max_connections = 1;
-    let proxy = Proxy::start(config);
+    let crowded = Proxy::start(config);
     let table: &[(&str, &[u8], &[u8])] = &[
         ("a byte of a line now and then", b"GET / HTTP/1.1\r\nx: ", b"x"),
         ("a line now and then", b"GET / HTTP/1.1\r\n", b"x:\r\n"),
@@ -106,10 +108,30 @@ async fn slow_heads_are_closed() {
         ("another protocol", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\0"),
     ];
     for (what, first, then) in table {
-        let agent = TcpStream::connect(proxy.addr).await.unwrap();
-        let (took, got) = dripping(agent, first, then).await;
-        assert!(!got.starts_with(b"HTTP/1.1 2"), "{what}: {took:?}");
+        for proxy in [&free, &crowded] {
+            let agent = TcpStream::connect(proxy.addr).await.unwrap();
+            let (took, got) = dripping(agent, first, then).await;
+            assert!(!got.starts_with(b"HTTP/1.1 2"), "{what}: {took:?}");
+        }
     }
+}
+
+/// Otherwise a refused request would keep its connection for the time that agents with a key have between two.
+#[tokio::test(start_paused = true)]
+async fn whoever_has_no_key_keeps_no_connection() {
+    small_steps();
+    let mut config = config("http://127.0.0.1:9");
+    config.clients.push(ClientKey {
+        name: "ada".to_owned(),
+        key: Some(Secret::new("0123456789abcdef")),
+        key_sha256: None,
+        brake: Default::default(),
+    });
+    let proxy = Proxy::start(config);
+    let agent = TcpStream::connect(proxy.addr).await.unwrap();
+    let request = b"GET /v1/models HTTP/1.1\r\nhost: x\r\nx-api-key: wrong\r\n\r\n";
+    let (_, got) = dripping(agent, request, b"GET / HTTP/1.1\r\n").await;
+    assert!(got.starts_with(b"HTTP/1.1 401"), "{}", got.escape_ascii());
 }
 
 #[tokio::test(start_paused = true)]
