@@ -18,7 +18,7 @@ mod args;
 mod children;
 mod client;
 mod counts;
-#[path = "../../tests/suite/harness/faulty_wire.rs"]
+#[path = "../../src/state/store/redis/tests/faulty_wire.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod faulty_wire;
 mod goal;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use baton_core::handoffs::draft::ReviewPolicy;
 use baton_core::nudge::{NudgeOutcome, Thresholds, Windows};
 use baton_core::record::HandoffOrigin;
-use baton_llm::state::config::{Config, HandoffMode};
+use baton_llm::state::config::Config;
 use baton_llm::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Queue, Reply, Rule};
 use pretty_assertions::assert_eq;
@@ -137,31 +137,6 @@ async fn wait_for_file(directory: &std::path::Path) -> String {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("no file in {}", directory.display());
-}
-
-#[tokio::test]
-async fn in_stop_mode_the_answer_ends_at_the_handoff() {
-    for variant in WIRES {
-        let store = memory();
-        let fixture = fixture(variant, store.clone(), |config| {
-            config.handoff.mode = HandoffMode::Stop
-        })
-        .await;
-        let history = full(&fixture).await;
-        fixture.push(Reply::text(DOCUMENT));
-        let answer = fixture.ask(&history, true).await;
-        assert!(
-            answer.calls.is_empty() && answer.text.contains("[[handoff-resume:"),
-            "{}",
-            answer.text
-        );
-        let history = fixture.then(&history, &answer, "Go on.");
-        fixture.push(Reply::text("So."));
-        fixture.ask(&history, true).await;
-        assert!(fixture.sent()[0].contains("Open exporter.rs."));
-        assert!(fixture.sent()[0].ends_with("Go on."));
-        fixture.assert_clean();
-    }
 }
 
 /// If the model writes nothing, a selection is tried, then no model at all. An unwritable directory is only

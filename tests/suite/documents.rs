@@ -142,7 +142,7 @@ macro_rules! on_every_wire {
     };
 }
 
-on_every_wire!(a_chain a_mixed_batch resumed_and_compared);
+on_every_wire!(a_chain resumed_and_compared);
 
 /// Work with a tool, a handoff, more work, another one.
 async fn a_chain(side: Variant) {
@@ -209,32 +209,6 @@ async fn a_chain(side: Variant) {
     );
     assert_eq!(second.prerequisites[0].what, first_again.id.to_string());
     assert_eq!(run.writer.counts(), [2, 0, 0]);
-    run.stage.assert_clean();
-}
-
-async fn a_mixed_batch(side: Variant) {
-    let both = Reply::new()
-        .thinking("Both.")
-        .say("Both.")
-        .call("read_file", json!({"path": "src/reader.rs"}));
-    let run = Run::start(
-        side,
-        [handoff_beside(both), Reply::text("The turn ends."), fresh()],
-    )
-    .await;
-    let said = run.stage.ask(&run.stage.history(), true).await;
-    assert_eq!(run.records().await, [], "it has not fired");
-    run.stage
-        .ask(&run.stage.ran(&run.stage.history(), &said), true)
-        .await;
-    let records = run.records().await;
-    assert_eq!(records.len(), 1);
-    let (document, _) = files(&records[0]);
-    assert!(
-        document.prompt.starts_with("Goal: skip BOMs."),
-        "{}",
-        document.prompt
-    );
     run.stage.assert_clean();
 }
 

@@ -6,20 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use baton_llm::state::config::{self, ServerDurability, StoreKind, TranscriptDetail};
-use baton_llm::state::store::redis::RedisStore;
-use baton_strict::{Options, Received, Reply, Strict};
+use baton_strict::Reply;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::conversations::shared;
 use crate::harness::anthropic::Anthropic;
-use crate::harness::faulty_wire::{Fault, FaultyWire};
 use crate::harness::fixture::{AnthropicFixture, PROMPT, assistant, handoff, history, texts, then, user};
 use crate::harness::program::Program;
 use crate::harness::redis::RedisServer;
-use crate::harness::{self, AgentWire, Baton};
+use crate::harness::{self, AgentWire};
 
 /// A wire to the server that counts round trips: times at which a query follows a reply.
 ///
@@ -336,199 +333,4 @@ fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check
     let away = check();
     assert_eq!(away.status.code(), Some(78));
     assert!(said(&away).contains("store.url"), "{away:?}");
-}
-
-/// The connection of one proxy to the server fails in every way.
-///
-/// The proxy's open streams and other conversations are unharmed. Cut conversations get an error that agents
-/// retry.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs Redis: .ci/full redis"]
-async fn a_network_that_fails_costs_bounded_waits() {
-    let server = RedisServer::start(&[]);
-    let lossy = Fault::Lossy {
-        one_in: 20,
-        late: Duration::from_millis(200),
-    };
-    let trickled = Fault::Trickled(Duration::from_millis(30));
-    for fault in [
-        Fault::Stalled,
-        Fault::Swallowed,
-        trickled,
-        Fault::Reset,
-        Fault::Torn,
-        lossy,
-    ] {
-        let wire = FaultyWire::to(server.port);
-        let replies = [
-            handoff(),
-            Reply::text("Fresh."),
-            Reply::text("Slow and steady.").head_delay(Duration::from_secs(2)),
-        ];
-        let script = baton_strict::Queue::new(replies);
-        let provider = baton_strict::Strict::start(script.clone(), Default::default())
-            .await
-            .unwrap();
-        let prefix = uuid::Uuid::now_v7().to_string();
-        let store =
-            crate::conversations::shared_within(&wire.redis_url(), &prefix, Duration::from_millis(400));
-        let mut config = harness::config(&provider.url());
-        // Only the store has the handoff's prompt.
-        config.handoff.transcript = TranscriptDetail::Sentinel;
-        let proxy = Arc::new(Baton::start(config, store));
-        let ask = async |history: &[Value]| proxy.turn(&Anthropic, &Anthropic.body(history, true)).await;
-        let first = ask(&history()).await;
-        let message = Anthropic.parse(&first.raw, true, false).unwrap();
-        let pinned = then(&history(), &message, "Go on.");
-        let open = {
-            let (proxy, body) = (Arc::clone(&proxy), Anthropic.body(&[user("Slowly.")], true));
-            tokio::spawn(async move { proxy.turn(&Anthropic, &body).await })
-        };
-        while provider.requests().len() < 3 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-        let before = tasks();
-
-        wire.fault(fault);
-        (0..200).for_each(|_| script.push(Reply::text("Fine.")));
-        for _ in 0..2 {
-            let began = Instant::now();
-            let (others, told) = tokio::join!(
-                futures_util::future::join_all(
-                    (0..12).map(async |n| ask(&[user(&format!("Hello {n}."))]).await)
-                ),
-                futures_util::future::join_all((0..4).map(async |_| ask(&pinned).await))
-            );
-            assert!(
-                began.elapsed() < Duration::from_millis(2500),
-                "{fault:?}: {:?}",
-                began.elapsed()
-            );
-            for other in others {
-                assert_eq!(
-                    (other.status, other.broken),
-                    (200, false),
-                    "{fault:?}: {}",
-                    other.text()
-                );
-            }
-            for told in told {
-                let to_come_back =
-                    (told.status, told.header("x-baton-error")) == (503, Some("store_unavailable"));
-                // Of responses that arrive together, the first ones may be complete.
-                let fine = told.status == 200 && told.header("x-baton-handoff").is_some();
-                assert!(
-                    to_come_back || fine && (fault == lossy || fault == Fault::Torn),
-                    "{fault:?}: {} {}",
-                    told.status,
-                    told.text()
-                );
-            }
-        }
-        let answer = open.await.unwrap();
-        assert!(
-            answer.text().contains("Slow and steady."),
-            "{fault:?}: {}",
-            answer.text()
-        );
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        // Connections of agents and to the provider stay open for further requests, with two tasks each.
-        // Calls leave none.
-        assert!(tasks() < before + 100, "{fault:?}: {} after {before}", tasks());
-
-        wire.fault(Fault::None);
-        let began = Instant::now();
-        loop {
-            let response = ask(&pinned).await;
-            if response.status == 200 {
-                assert!(response.header("x-baton-handoff").is_some());
-                break;
-            }
-            assert!(began.elapsed() < Duration::from_secs(4), "{fault:?}: not back");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        assert_eq!(provider.complaints(), [], "{fault:?}");
-    }
-}
-
-/// The primary is killed while agents hand off, and a replica takes over.
-///
-/// A process that has seen none of the handoffs finds every one whose sentinel was shown.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs Redis: .ci/full redis"]
-async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
-    let mut primary = RedisServer::start(&[]);
-    let (next, other) = (primary.replica(&[]), primary.replica(&[]));
-    let wire = FaultyWire::to(primary.port);
-    let model = |seen: &Received| match json!(seen.messages()).to_string().contains("Goal: skip BOMs.") {
-        true => Reply::text("Fresh."),
-        false => handoff(),
-    };
-    let provider = Strict::start(model, Options::default()).await.unwrap();
-    let started = || {
-        let mut settings = config::StoreConfig::from(StoreKind::Redis);
-        settings.address = Some(config::StoreAddress::parse(&wire.redis_url()).unwrap());
-        settings.durability = ServerDurability::Replicated;
-        settings.timeout = Duration::from_millis(500);
-        let mut config = harness::config(&provider.url());
-        config.handoff.transcript = TranscriptDetail::Sentinel;
-        Baton::start(config, Arc::new(RedisStore::new(&settings).unwrap()))
-    };
-    let proxy = started();
-    let stop = AtomicBool::new(false);
-    let agents = (0..6).map(|agent| {
-        let (proxy, stop) = (&proxy, &stop);
-        async move {
-            let mut shown = Vec::new();
-            for turn in 0.. {
-                if stop.load(Ordering::SeqCst) {
-                    break;
-                }
-                let mut history = history();
-                history[0] = user(&format!("Mend importer {agent}.{turn}."));
-                let response = proxy.turn(&Anthropic, &Anthropic.body(&history, true)).await;
-                let whole = response.status == 200 && !response.broken;
-                match response.text().contains("[[handoff-resume:") && whole {
-                    true => {
-                        let message = Anthropic.parse(&response.raw, true, false).unwrap();
-                        shown.push(then(&history, &message, "Go on."));
-                    }
-                    false => tokio::time::sleep(Duration::from_millis(5)).await,
-                }
-            }
-            shown
-        }
-    });
-    let failover = async {
-        tokio::time::sleep(Duration::from_millis(800)).await;
-        primary.kill();
-        // The replica with more data takes over, as a Sentinel decides.
-        let offset = |server: &RedisServer| {
-            let info = server.cli(&["INFO", "replication"]);
-            let line = info
-                .lines()
-                .find_map(|line| line.strip_prefix("slave_repl_offset:").map(str::to_owned));
-            line.unwrap().trim().parse::<u64>().unwrap()
-        };
-        let (next, other) = match offset(&next) >= offset(&other) {
-            true => (&next, &other),
-            false => (&other, &next),
-        };
-        assert_eq!(next.cli(&["REPLICAOF", "NO", "ONE"]), "OK");
-        other.cli(&["REPLICAOF", "127.0.0.1", &next.port.to_string()]);
-        wire.lead_to(next.port);
-        tokio::time::sleep(Duration::from_millis(2500)).await;
-        stop.store(true, Ordering::SeqCst);
-    };
-    let (shown, ()) = tokio::join!(futures_util::future::join_all(agents), failover);
-    let shown: Vec<Vec<Value>> = shown.into_iter().flatten().collect();
-    assert!(shown.len() > 10, "{}", shown.len());
-    let fresh = started();
-    for transcript in shown {
-        let response = fresh.turn(&Anthropic, &Anthropic.body(&transcript, true)).await;
-        assert_eq!(response.status, 200, "{}", response.text());
-        assert!(response.header("x-baton-handoff").is_some(), "{transcript:?}");
-    }
-    assert_eq!(provider.complaints(), []);
 }

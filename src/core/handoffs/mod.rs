@@ -10,7 +10,11 @@ pub mod carry;
 pub mod document;
 pub mod draft;
 mod field_error;
+#[cfg(test)]
+mod linear_tests;
 pub mod recall;
+#[cfg(test)]
+mod testing;
 pub mod yaml;
 
 pub use field_error::FieldError;

@@ -10,15 +10,10 @@ use crate::marker::{aside, gap, note, sentinel};
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPoint, LOCAL};
 use crate::rewrite::preamble;
-use crate::text::cost::{self, at_sizes, up_to_1_mb};
+use crate::text::cost::{self, assert_linear, at_sizes, up_to_1_mb};
 use crate::wire::{Operation, WIRES, Wire, wire};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
-
-/// Maximum ratio of the cost per byte between the largest and the smallest body.
-///
-/// A search that starts again inside a loop multiplies it by a hundred from one size to the next.
-const MORE: f64 = 1.6;
 
 /// A message that consists only of text.
 pub(super) fn message(wire: WireId, role: &str, texts: &[String]) -> Value {
@@ -242,18 +237,11 @@ fn all_of_it(wire: &Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
 }
 
 fn straight(wire: &Wire, name: &str, case: Case, sizes: &[usize], pairs: &[HiddenPair]) {
-    let per_byte = |&size: &usize| {
+    let name = format!("{name} on {}", wire.id().name());
+    assert_linear(&name, sizes, |size| {
         let body = body(wire.id(), case(wire.id(), size));
-        let (steps, _) = cost::of(|| all_of_it(wire, &body, pairs));
-        steps as f64 / body.len() as f64
-    };
-    let costs: Vec<f64> = sizes.iter().map(per_byte).collect();
-    let least = costs[0].max(1.0);
-    assert!(
-        costs.iter().all(|c| *c <= least * MORE),
-        "{name} on {}: steps a byte at {sizes:?} bytes: {costs:?}",
-        wire.id().name()
-    );
+        (cost::of(|| all_of_it(wire, &body, pairs)).0, body.len())
+    });
 }
 
 fn pairs(wire: &Wire) -> Vec<HiddenPair> {
@@ -334,20 +322,14 @@ fn notes_cost_steps_in_proportion_to_the_transcript(sizes: &[usize]) {
     };
     for wire in WIRES {
         for (name, case) in cases {
-            let per_byte = |size: usize| {
+            let name = format!("{name} on {}", wire.id().name());
+            assert_linear(&name, up_to_1_mb(sizes), |size| {
                 let body = body(wire.id(), case(wire.id(), size));
                 let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
                 let (steps, cleaned) = cost::of(|| notes::take_out(&reading, look, &[]));
                 assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
-                steps as f64 / body.len() as f64
-            };
-            let costs: Vec<f64> = up_to_1_mb(sizes).iter().copied().map(per_byte).collect();
-            let most = costs[0].max(1.0) * MORE;
-            assert!(
-                costs.iter().all(|cost| *cost <= most),
-                "{name} on {}: {costs:?} steps a byte",
-                wire.id().name()
-            );
+                (steps, body.len())
+            });
         }
     }
 }
@@ -359,20 +341,13 @@ fn pairs_by_the_thousand_cost_no_more_each(sizes: &[usize]) {
         .find(|(name, _)| *name == "known asides in a message each")
         .unwrap();
     for wire in WIRES {
-        let cost = |size: usize| {
+        assert_linear(wire.id().name(), up_to_1_mb(sizes), |size| {
             let pairs: Vec<_> = (0..size as u128 / 150)
                 .map(|id| pair(wire, id, InsertionPoint::Aside))
                 .collect();
             let body = body(wire.id(), case.1(wire.id(), size));
-            cost::of(|| all_of_it(wire, &body, &pairs)).0 as f64 / body.len() as f64
-        };
-        let costs: Vec<f64> = up_to_1_mb(sizes).iter().copied().map(cost).collect();
-        let most = costs[0] * MORE;
-        assert!(
-            costs.iter().all(|cost| *cost <= most),
-            "{}: {costs:?}",
-            wire.id().name()
-        );
+            (cost::of(|| all_of_it(wire, &body, &pairs)).0, body.len())
+        });
     }
 }
 
@@ -406,9 +381,9 @@ fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
     all
 }
 
-/// Cost per byte of restoring as many pairs as there are calls. `here` means that they belong to this
+/// Cost and bytes of restoring as many pairs as there are calls. `here` means that they belong to this
 /// transcript and not to another branch.
-fn cost_of_pairs(wire: &Wire, size: usize, in_one: bool, here: bool) -> f64 {
+fn cost_of_pairs(wire: &Wire, size: usize, in_one: bool, here: bool) -> (u64, usize) {
     let count = size / 140;
     let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
     let body = body(wire.id(), calling(wire.id(), &ids, in_one));
@@ -428,21 +403,15 @@ fn cost_of_pairs(wire: &Wire, size: usize, in_one: bool, here: bool) -> f64 {
     };
     let (steps, done) = cost::of(|| rewrite(&reading, &what));
     assert_eq!(done.placed.len(), if here { pairs.len() } else { 0 });
-    steps as f64 / body.len() as f64
+    (steps, body.len())
 }
 
 /// As many pairs as there are calls, in a message each and all in one; and as many whose calls are missing.
 fn pairs_beside_calls_cost_no_more_each(sizes: &[usize]) {
     on_every_wire(sizes, |wire, sizes| {
         for (in_one, here) in [(true, true), (false, true), (false, false)] {
-            let costs = sizes.iter().map(|size| cost_of_pairs(wire, *size, in_one, here));
-            let costs: Vec<f64> = costs.collect();
-            let most = costs[0].max(1.0) * MORE;
-            assert!(
-                costs.iter().all(|cost| *cost <= most),
-                "{}, {in_one} {here}: {costs:?}",
-                wire.id().name()
-            );
+            let name = format!("{}, {in_one} {here}", wire.id().name());
+            assert_linear(&name, sizes, |size| cost_of_pairs(wire, size, in_one, here));
         }
     });
 }
@@ -476,13 +445,11 @@ fn items_of_the_responses_api(sizes: &[usize]) {
 
 fn a_member_that_is_repeated_in_a_preamble(sizes: &[usize]) {
     let wire = wire(WireId::Anthropic);
-    let cost = |n: usize| {
+    assert_linear("a repeated member", sizes, |n| {
         let repeated = filled(r#","cache_control":1"#, n);
         let block = format!(r#"{{"type":"text","text":"<system-reminder>x</system-reminder>"{repeated}}}"#);
         let turn = format!(r#"{{"role":"user","content":[{block},{{"type":"text","text":"a"}}]}}"#);
         let body = Bytes::from(format!(r#"{{"messages":[{turn}],"tools":[{{"name":"f"}}]}}"#));
-        cost::of(|| all_of_it(wire, &body, &[])).0 as f64 / body.len() as f64
-    };
-    let costs: Vec<f64> = sizes.iter().copied().map(cost).collect();
-    assert!(costs.iter().all(|c| *c <= costs[0] * MORE), "{costs:?}");
+        (cost::of(|| all_of_it(wire, &body, &[])).0, body.len())
+    });
 }

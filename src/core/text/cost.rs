@@ -17,6 +17,23 @@ pub(crate) fn up_to_1_mb(sizes: &[usize]) -> &[usize] {
     &sizes[..sizes.len().min(3)]
 }
 
+/// Asserts that the cost per byte is about the same at each size. `cost` returns steps and bytes of an input.
+///
+/// A search that restarts inside a loop multiplies it by ten from one size to the next.
+#[cfg(test)]
+pub(crate) fn assert_linear(name: &str, sizes: &[usize], mut cost: impl FnMut(usize) -> (u64, usize)) {
+    let each = sizes.iter().map(|size| {
+        let (steps, bytes) = cost(*size);
+        steps as f64 / bytes as f64
+    });
+    let each: Vec<f64> = each.collect();
+    let most = each[0].max(1.0) * 1.6;
+    assert!(
+        each.iter().all(|cost| *cost <= most),
+        "{name}: {each:?} steps a byte at {sizes:?} bytes"
+    );
+}
+
 /// Defines tests for input sizes, in two modules `quick` and `long`.
 #[cfg(test)]
 macro_rules! at_sizes {

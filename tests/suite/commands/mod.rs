@@ -40,13 +40,9 @@ fn thought(text: &str) -> Reply {
 /// Sends a command after the transcript. Returns baton's answer and the new transcript. Nothing is sent
 /// upstream.
 async fn command(stage: &Fixture, history: &[Value], text: &str) -> (String, Vec<Value>) {
-    command_by(stage, history, text, true).await
-}
-
-async fn command_by(stage: &Fixture, history: &[Value], text: &str, stream: bool) -> (String, Vec<Value>) {
     let asked = stage.provider.requests().len();
     let history = [history, &[stage.user(text)]].concat();
-    let answer = stage.ask(&history, stream).await;
+    let answer = stage.ask(&history, true).await;
     assert_eq!(
         stage.provider.requests().len(),
         asked,

@@ -4,12 +4,12 @@ use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json as value};
 
-use super::{and, command, command_by, elements, says, thought};
+use super::{and, command, elements, says, thought};
 use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, fresh, handoff};
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
-on_every_wire!(answered_and_taken_out reported_sizes whole_answers unknown_words first_of_all glued_and_trimmed left_out quoted look_alikes other_prefix switched_off tool_results;);
+on_every_wire!(answered_and_taken_out reported_sizes unknown_words first_of_all glued_and_trimmed left_out quoted look_alikes other_prefix switched_off tool_results;);
 
 async fn answered_and_taken_out(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
@@ -94,15 +94,6 @@ async fn reported_sizes(variant: Variant) {
         text.contains("Conversation: ") && text.contains("always sent."),
         "{text}"
     );
-}
-
-async fn whole_answers(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let (text, now) = command_by(&stage, &stage.history(), "::handoff status", false).await;
-    assert!(text.contains("whole history"), "{text}");
-    says(&stage, &and(&stage, &now, "More."), thought("Second.")).await;
-    assert_eq!(stage.sent()[2..], ["u: Go on.More."]);
-    stage.assert_clean();
 }
 
 async fn unknown_words(variant: Variant) {

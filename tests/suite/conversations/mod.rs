@@ -40,7 +40,7 @@ use self::items::Item;
 use self::oracle::{Begins, Bounds, Ended, Outcome};
 use self::plan::{Broken, CONVERSATIONS, LegPlan, Plan, Step};
 use self::replicas::Replicas;
-pub use self::replicas::{shared, shared_within};
+pub use self::replicas::shared;
 use self::shown::Progress;
 use self::sim::Sim;
 use self::sim_store::SimStore;

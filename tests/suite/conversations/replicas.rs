@@ -95,16 +95,11 @@ impl Replicas {
 
 /// Opens a store in this server.
 pub fn shared(url: &str, prefix: &str) -> SharedStore {
-    shared_within(url, prefix, std::time::Duration::from_secs(20))
-}
-
-/// Opens a store in this server, with a time limit for each call.
-pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> SharedStore {
     let mut settings = baton_llm::state::config::StoreConfig::from(StoreKind::Redis);
     settings.address = Some(StoreAddress::parse(url).unwrap());
     settings.durability = ServerDurability::Memory;
     prefix.clone_into(&mut settings.prefix);
-    settings.timeout = time;
+    settings.timeout = std::time::Duration::from_secs(20);
     Arc::new(RedisStore::new(&settings).unwrap())
 }
 

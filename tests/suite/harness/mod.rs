@@ -4,8 +4,6 @@
 mod agent_wire;
 pub mod anthropic;
 pub mod cases;
-#[allow(dead_code, reason = "the library's tests use all of it")]
-pub mod faulty_wire;
 pub mod fixture;
 pub mod program;
 pub mod quirks;

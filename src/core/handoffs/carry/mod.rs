@@ -18,8 +18,6 @@ mod rule;
 mod user;
 
 #[cfg(test)]
-mod linear_tests;
-#[cfg(test)]
 mod tests;
 
 pub(crate) use again::{LookUp, look_ups};

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{NumberedTodo, TodoItem, TodoState};
+use crate::handoffs::testing::{model, user};
 use crate::record::{CarriedKind, CarriedState, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
@@ -24,14 +25,6 @@ fn policy(scope: CarryScope, tokens: usize) -> CarryPolicy {
 
 fn all(tokens: usize) -> CarryPolicy {
     policy(CarryScope::All, tokens)
-}
-
-fn user(text: &str) -> Value {
-    json!({"role": "user", "content": [{"type": "text", "text": text}]})
-}
-
-fn model(text: &str) -> Value {
-    json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
 }
 
 /// The rules of a transcript, with those of an earlier handoff.

@@ -3,7 +3,6 @@
 mod budgets;
 mod documents;
 mod goals;
-pub(crate) mod linear;
 mod replaced;
 mod rerun;
 mod same;
@@ -14,10 +13,11 @@ use serde_json::{Value, json};
 
 use super::{DraftSpec, Preset};
 use crate::handoffs::document::{HandoffDocument, HandoffSize, HandoffSource};
+use crate::handoffs::testing::{called, model, ran, user, view};
 use crate::record::{Handoff, HandoffOrigin, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
-use crate::wire::{self, Operation, View};
+use crate::wire::{self, Operation};
 use crate::work::{DraftIndex, DraftIndexSettings};
 
 fn settings() -> DraftIndexSettings {
@@ -39,35 +39,8 @@ fn request(tokens: usize) -> DraftSpec<'static> {
     }
 }
 
-/// A request from Claude Code with these messages.
-fn view(messages: &[Value]) -> View {
-    let body = json!({"model": "m", "system": "You are Claude Code.", "messages": messages});
-    let wire = wire::wire(WireId::Anthropic);
-    wire.read(&body.to_string().into(), Operation::Generate).unwrap()
-}
-
 fn indexed(messages: &[Value]) -> DraftIndex {
     DraftIndex::from_transcript(settings(), &Transcript::from_view(&view(messages)))
-}
-
-fn user(text: &str) -> Value {
-    json!({"role": "user", "content": [{"type": "text", "text": text}]})
-}
-
-fn model(text: &str) -> Value {
-    json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
-}
-
-/// A tool call and its result.
-fn called(id: &str, name: &str, input: Value, result: &str, failed: bool) -> [Value; 2] {
-    [
-        json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": name, "input": input}]}),
-        json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": result, "is_error": failed}]}),
-    ]
-}
-
-fn ran(id: &str, command: &str, result: &str, failed: bool) -> [Value; 2] {
-    called(id, "Bash", json!({"command": command}), result, failed)
 }
 
 /// The document of a handoff after these messages.

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,7 +39,7 @@ pub struct FaultyWire {
 }
 
 struct Shared {
-    port: AtomicU16,
+    port: u16,
     fault: watch::Sender<Fault>,
     delay_us: AtomicU64,
     segments: AtomicU64,
@@ -52,7 +52,7 @@ impl FaultyWire {
         listener.set_nonblocking(true).unwrap();
         let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            port: AtomicU16::new(port),
+            port,
             fault: watch::Sender::new(Fault::None),
             delay_us: AtomicU64::new(0),
             segments: AtomicU64::new(0),
@@ -91,15 +91,6 @@ impl FaultyWire {
         self.shared.fault.send_replace(fault);
     }
 
-    /// Switches to another server, and resets the connections to the previous one.
-    pub fn lead_to(&self, port: u16) {
-        self.shared.port.store(port, Ordering::SeqCst);
-        self.fault(Fault::Reset);
-        // Until the tasks of the connections have noticed.
-        std::thread::sleep(Duration::from_millis(50));
-        self.fault(Fault::None);
-    }
-
     /// Delays each response by this time from now on.
     pub fn delay(&self, delay: Duration) {
         let micros = u64::try_from(delay.as_micros()).unwrap();
@@ -116,8 +107,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         }
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let port = shared.port.load(Ordering::SeqCst);
-            let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
+            let Ok(server) = TcpStream::connect(("127.0.0.1", shared.port)).await else {
                 return;
             };
             for stream in [&client, &server] {

@@ -1,9 +1,8 @@
 //! The store on real servers: settings, replicas, logins, Sentinels, clusters, and outages.
 
 mod answers;
-#[expect(unreachable_pub, reason = "shared with the suite")]
-#[allow(dead_code, reason = "the suite uses all of it")]
-#[path = "../../../../../tests/suite/harness/faulty_wire.rs"]
+#[expect(unreachable_pub, reason = "shared with the benches")]
+#[allow(dead_code, reason = "the benches use all of it")]
 mod faulty_wire;
 mod outages;
 #[expect(unreachable_pub, reason = "shared with the suite")]

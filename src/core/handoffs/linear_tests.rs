@@ -1,0 +1,295 @@
+//! Checks that hostile transcripts cost drafts, searches and the user's words time in proportion to their size.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::carry::{self, CarryPolicy, CarryScope, RuleSources, UserMessages};
+use super::draft::{DraftSpec, Preset};
+use super::recall::{CutPart, Question, RecallIndex, RecallIndexSettings};
+use super::testing::{called, model, ran, user, view};
+use crate::limits;
+use crate::redact::Redactor;
+use crate::text::cost::at_sizes;
+use crate::text::cut::floor;
+use crate::transcript::{Transcript, TranscriptPartKind};
+use crate::wire::View;
+use crate::work::{DraftIndex, DraftIndexSettings, SeenFacts};
+
+/// Size of the largest transcript in bytes.
+const LARGEST: usize = 400_000;
+
+at_sizes! {
+    drafts_of_hostile_transcripts
+    searches_in_hostile_transcripts
+    hostile_words
+}
+
+/// Both methods without a model, and the completion of a model's document.
+fn drafts(view: &View) {
+    let spec = |tokens| DraftSpec {
+        focus: "",
+        preset: Preset::Implement,
+        tokens,
+        repository: "",
+        git: true,
+        commands: true,
+        why: true,
+    };
+    let settings = DraftIndexSettings {
+        redactor: Redactor::new(&[]),
+        ..DraftIndexSettings::default()
+    };
+    let index = DraftIndex::from_transcript(settings, &Transcript::from_view(view));
+    let _ = (
+        index.local(&spec(4000)),
+        index.bundle(&spec(4000)),
+        index.completed("x", &spec(0)),
+        index.seen().claims("All tests pass."),
+    );
+}
+
+fn searches(view: &View) {
+    let whole = CutPart {
+        transcript: Transcript::from_view(view),
+        end: view.list.end,
+    };
+    for query in ["error in src/a.rs", "errov"] {
+        let question = Question {
+            query: query.to_owned(),
+            limit: 8,
+        };
+        let settings = RecallIndexSettings {
+            redactor: Redactor::new(&[]),
+            ..RecallIndexSettings::default()
+        };
+        let _ = RecallIndex::new(&whole, &settings).answer(&question);
+    }
+}
+
+/// The user's words, their rules, the observed facts, and the block behind a prompt that repeats the words.
+fn carries(view: &View) {
+    let transcript = Transcript::from_view(view);
+    let said = transcript.turns().flat_map(|turn| turn.parts());
+    let said = said.filter(|part| matches!(part.kind, TranscriptPartKind::Text(_)));
+    let said = said.flat_map(|part| part.texts().into_iter().map(|text| text.get().into_owned()));
+    let mut prompt = said.collect::<Vec<_>>().join("\n");
+    prompt.truncate(floor(&prompt, limits::PROMPT));
+    let words = carry::users_words(&RuleSources {
+        since: None,
+        earlier: &[],
+        said: &UserMessages::from_transcript(&transcript, &[], None),
+        without: &[],
+        markers: &[],
+        redactor: &Redactor::new(&[]),
+    });
+    let policy = CarryPolicy {
+        scope: CarryScope::All,
+        tokens: 600,
+    };
+    let seen = SeenFacts::of_work(DraftIndexSettings::default(), &transcript);
+    let _ = carry::carry(&prompt, &words, Some(&seen), policy);
+}
+
+/// User messages made from their numbers, each one answered, and listed as to-dos.
+fn said(n: usize, make: fn(usize) -> String) -> Vec<Value> {
+    // A message has about 40 bytes, and stands in the list as well.
+    let texts: Vec<String> = (0..n).map(make).collect();
+    let status = |n: usize| {
+        if n.is_multiple_of(2) {
+            "pending"
+        } else {
+            "completed"
+        }
+    };
+    let todos = texts.iter().enumerate();
+    let todos: Vec<Value> = todos
+        .map(|(n, text)| json!({"content": text, "status": status(n)}))
+        .collect();
+    let answered = texts.iter().flat_map(|text| [user(text), model("All done.")]);
+    answered
+        .chain(called("t", "TodoWrite", json!({"todos": todos}), "ok", false))
+        .collect()
+}
+
+fn calls_in_one_message(n: usize, name: &str, input: fn(usize) -> Value) -> Vec<Value> {
+    let calls =
+        (0..n).map(|i| json!({"type": "tool_use", "id": format!("c{i}"), "name": name, "input": input(i)}));
+    let results = (0..n)
+        .map(|i| json!({"type": "tool_result", "tool_use_id": format!("c{i}"), "content": "error: x", "is_error": true}));
+    vec![
+        user("go"),
+        json!({"role": "assistant", "content": calls.collect::<Vec<_>>()}),
+        json!({"role": "user", "content": results.collect::<Vec<_>>()}),
+    ]
+}
+
+/// A name, and a transcript of `n` parts of about 100 bytes.
+type Shape = (&'static str, fn(usize) -> Vec<Value>);
+
+const DRAFTED: [Shape; 6] = [
+    ("runs in one message, answered in one", |n| {
+        calls_in_one_message(n, "Bash", |i| json!({"command": format!("make a{i}")}))
+    }),
+    ("summaries and their followers", |n| {
+        let summary = "Part of your context was compacted.";
+        (0..n)
+            .flat_map(|i| [user(&format!("a{i}")), model(summary)])
+            .collect()
+    }),
+    ("followers without a summary", |n| {
+        let followers = (0..n).map(|_| model("Part of your context was compacted."));
+        [user("go")].into_iter().chain(followers).collect()
+    }),
+    ("files that are changed and taken away", |n| {
+        let changed = |i: usize| {
+            let path = json!({"file_path": format!("src/{i}.rs")});
+            let gone = format!("rm other{i} && make a{i}");
+            let edit = called(&format!("e{i}"), "Edit", path, "ok", false);
+            edit.into_iter().chain(ran(&format!("r{i}"), &gone, "ok", false))
+        };
+        [user("go")]
+            .into_iter()
+            .chain((0..n / 4).flat_map(changed))
+            .collect()
+    }),
+    ("one long line", |n| {
+        vec![user("go"), model(&"must [redacted:a] src/a.rs: error ".repeat(n))]
+    }),
+    ("tags that never close", |n| {
+        vec![user(&"<system-reminder>".repeat(n)), model("x")]
+    }),
+];
+
+const SEARCHED: [Shape; 6] = [
+    ("edits in one message, answered in one", |n| {
+        calls_in_one_message(n, "Edit", |_| json!({"file_path": "src/a.rs"}))
+    }),
+    ("calls of one id", |n| {
+        (0..n)
+            .flat_map(|_| ran("same", "make error", "x", true))
+            .collect()
+    }),
+    ("lines of ours", |n| {
+        let line = "[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nerror\n";
+        vec![user("go"), model(&line.repeat(n))]
+    }),
+    ("one word of letters", |n| {
+        vec![
+            user("go"),
+            model(&"error/".repeat(20 * n)),
+            model(&"é".repeat(20 * n)),
+        ]
+    }),
+    ("words that look alike", |n| {
+        vec![
+            user("go"),
+            model(&(0..n).map(|i| format!("errox{i} ")).collect::<String>()),
+        ]
+    }),
+    ("tags that never close", |n| {
+        vec![user(&"<system-reminder>".repeat(n)), model("error")]
+    }),
+];
+
+const SAID: [Shape; 12] = [
+    ("rules of their own", |n| {
+        said(n, |n| format!("Never touch module m{n}."))
+    }),
+    ("one value replaced again and again", |n| {
+        said(n, |n| format!("The port is now {n}."))
+    }),
+    ("prohibitions alike", |n| {
+        said(n, |n| format!("Never put wool{n} in the lab of ours."))
+    }),
+    ("lifted rules", |n| {
+        said(n, |n| format!("You may now touch m{n}. Never touch m{n}."))
+    }),
+    ("tags that never close", |n| {
+        said(n, |n| format!("<a{n}><b>\nAlways c{n}."))
+    }),
+    ("lists of what is open", |n| {
+        said(n, |n| format!("Next: a{n}, b, c\n- [ ] d{n}"))
+    }),
+    ("many words", |n| {
+        said(n, |n| {
+            format!("must {n} five hundred and twenty of 3 of 5 dollars the the the")
+        })
+    }),
+    ("sentinels without an end, on many lines", |n| {
+        said(1, |_| String::new())
+            .into_iter()
+            .chain([user(&"[[handoff-resume:x\n".repeat(5 * n))])
+            .collect()
+    }),
+    ("sentinels without an end, on one line", |n| {
+        vec![user(&"[[handoff-resume:x [[/handoff-resume:y]] ".repeat(2 * n))]
+    }),
+    ("sentences of a result that are all alike", |n| {
+        let lines = "The importer must never run before the exporter.\n".repeat(n);
+        quoted(&lines, &lines)
+    }),
+    ("sentences of a result that begin alike", |n| {
+        quoted(&nested(n), &nested(n))
+    }),
+    ("sentences of a result of one letter", |n| {
+        quoted(&"a".repeat(50 * n), &nested(n))
+    }),
+];
+
+/// A result, and a user's message that quotes it.
+fn quoted(result: &str, said: &str) -> Vec<Value> {
+    let mut all = vec![user("go")];
+    all.extend(ran("r", "cat notes", result, false));
+    all.extend([model("Done."), user(said)]);
+    all
+}
+
+/// Lines of one letter, each one longer than the last, of about `50 * n` bytes.
+fn nested(n: usize) -> String {
+    let lines = (40..).map(|len| "a".repeat(len) + "\n");
+    let mut left = 50 * n;
+    let lines = lines.take_while(|line| {
+        left = left.saturating_sub(line.len());
+        left > 0
+    });
+    lines.collect()
+}
+
+fn drafts_of_hostile_transcripts(sizes: &[usize]) {
+    check(&DRAFTED, drafts, sizes);
+}
+
+fn searches_in_hostile_transcripts(sizes: &[usize]) {
+    check(&SEARCHED, searches, sizes);
+}
+
+fn hostile_words(sizes: &[usize]) {
+    check(&SAID, carries, sizes);
+}
+
+/// Checks that ten times the size takes about ten times as long, in processor time of the current thread, which
+/// excludes other work on the machine.
+///
+/// A hundred times as long would reveal a search that starts over.
+fn check(shapes: &[Shape], reader: fn(&View), sizes: &[usize]) {
+    let now = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(now).unwrap()
+    };
+    let time = |messages: &[Value]| {
+        let view = view(messages);
+        let began = now();
+        reader(&view);
+        now() - began
+    };
+    let count = sizes.last().map_or(0, |size| *size.min(&LARGEST)) / 100;
+    for (name, make) in shapes {
+        let small = make(count / 10);
+        // The best of three runs, so that no pause in one of them hides a slow search.
+        let small = (0..3).map(|_| time(&small)).min().unwrap();
+        let small = small.max(Duration::from_millis(4));
+        let large = time(&make(count));
+        assert!(large < small * 40, "{name}: {small:?}, then {large:?}");
+    }
+}
