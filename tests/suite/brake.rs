@@ -548,69 +548,6 @@ fn assert_no_loop(id: WireId, body: &Value, list: &str, name: &str) -> usize {
     all.len()
 }
 
-/// Sessions of Claude Code in `BATON_SESSIONS`: nothing of them is a loop. Skipped without that directory.
-#[test]
-fn sessions_of_others_are_never_stopped() {
-    let Some(dir) = std::env::var_os("BATON_SESSIONS") else {
-        return;
-    };
-    let (mut open, mut found) = (vec![std::path::PathBuf::from(dir)], Vec::new());
-    let mut examined = 0;
-    while let Some(path) = open.pop() {
-        if path.is_dir() {
-            open.extend(
-                std::fs::read_dir(path)
-                    .unwrap()
-                    .map(|entry| entry.unwrap().path()),
-            );
-        } else if path.extension().is_some_and(|ext| ext == "jsonl") {
-            let text = std::fs::read_to_string(&path).unwrap();
-            examined += examine(&text, &path, &mut found);
-        }
-    }
-    assert_eq!(found, [""; 0], "of {examined} messages");
-}
-
-/// Examines each request of a session file.
-fn examine(text: &str, path: &Path, found: &mut Vec<String>) -> usize {
-    let mut messages: Vec<Value> = Vec::new();
-    let mut examined = 0;
-    for line in text.lines() {
-        let Ok(entry) = serde_json::from_str::<Value>(line) else {
-            continue;
-        };
-        if entry["isCompactSummary"] == true {
-            messages.clear();
-        }
-        let message = &entry["message"];
-        let Some(role) = message["role"].as_str().filter(|_| !message["content"].is_null()) else {
-            continue;
-        };
-        let content = match &message["content"] {
-            Value::String(text) => json!([{"type": "text", "text": text}]),
-            blocks => blocks.clone(),
-        };
-        match messages.last_mut().filter(|last| last["role"] == role) {
-            Some(last) => {
-                let blocks = last["content"].as_array_mut().unwrap();
-                blocks.extend(content.as_array().cloned().unwrap_or_default());
-            }
-            None => messages.push(json!({"role": role, "content": content})),
-        }
-        let more = messages.len().saturating_sub(WINDOW);
-        messages.drain(..more);
-        if role == "user" {
-            examined += 1;
-            let body = json!({"model": "m", "max_tokens": 9, "messages": messages, "tools": []});
-            let view = wire(WireId::Anthropic).read(&body.to_string().into(), Operation::Generate);
-            if let Some(call) = view.ok().and_then(|view| repeated_call(&view, &[], 0)) {
-                found.push(format!("{}: {call:?}", path.display()));
-            }
-        }
-    }
-    examined
-}
-
 /// The real program, killed after each response, never forgets what was spent before the last one.
 #[tokio::test]
 async fn a_killed_program_keeps_its_budget() {
