@@ -80,7 +80,7 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
         }
         // Indented lines are code, unless they are list items.
         let is_code = line.starts_with("    ") || line.starts_with('\t');
-        if !is_code || trimmed.starts_with(['-', '*', '•']) {
+        if !is_code_end(trimmed) && (!is_code || trimmed.starts_with(['-', '*', '•'])) {
             lines.push(before_prompt(trimmed));
         }
         // The announcing line is typed; everything after it is pasted.
@@ -90,6 +90,9 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
     }
     lines
 }
+
+/// Maximum size of a typed word in bytes.
+const MAX_WORD_BYTES: usize = 250;
 
 /// Number of lines above which a message may be a pasted document.
 const MAX_TYPED_LINES: usize = 40;
@@ -142,7 +145,15 @@ fn is_printed(line: &str) -> bool {
     };
     // `TypeError: x is undefined`, `java.io.IOException: …`
     let is_error = first.ends_with("Error:") || first.ends_with("Exception:");
+    // Encoded data: no word is as long.
+    let is_encoded = || {
+        line.split_whitespace()
+            .any(|word| word.is_ascii() && word.len() > MAX_WORD_BYTES)
+    };
     is_error
+        || is_encoded()
+        || is_pair(line)
+        || is_frame(line)
         || WORDS.levels.contains(&bare)
         || begins(&WORDS.printed)
         || begins(&WORDS.symbols)
@@ -151,6 +162,28 @@ fn is_printed(line: &str) -> bool {
         || has_time()
         || is_place(bare)
         || is_commit(line)
+}
+
+/// Whether a line is a member of a JSON object: `"name": "value",`.
+fn is_pair(line: &str) -> bool {
+    let name = line.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+    name.is_some_and(|(_, value)| value.trim_start().starts_with(':'))
+}
+
+/// Whether a line is a frame of a stack trace: `at Reader.open(a.js:1:2)`, `render @ page.tsx:81`.
+fn is_frame(line: &str) -> bool {
+    let called = line.strip_prefix("at ").and_then(|rest| rest.split_once('('));
+    if called.is_some_and(|(name, _)| name.contains('.')) {
+        return true;
+    }
+    let mut words = line.split_whitespace().skip_while(|word| *word != "@");
+    words.nth(1).is_some_and(is_place)
+}
+
+/// Whether a line ends like code, or continues on the next line of a shell.
+fn is_code_end(line: &str) -> bool {
+    let ends = ["{", "{(", "=> (", ");", "};", "})", "},", "],", "/>", " \\"];
+    ends.iter().any(|end| line.ends_with(end))
 }
 
 /// Whether a line names a commit, as `git log` prints it.
@@ -246,7 +279,9 @@ fn is_file_heading(line: &str) -> bool {
                 && !ending.bytes().all(|b| b.is_ascii_digit())
         });
     let small = line.to_lowercase();
-    is_path || WORDS.file_headings.iter().any(|begins| small.starts_with(begins))
+    // `--- End of stack trace ---` is a divider.
+    let is_divider = line.ends_with("---") || line.ends_with("===");
+    is_path || !is_divider && WORDS.file_headings.iter().any(|begins| small.starts_with(begins))
 }
 
 /// Whether a line announces pasted text.
@@ -307,6 +342,17 @@ mod tests {
                 2,
             ),
             ("It fails:\nTypeError: never\nMend it.", 2),
+            (
+                "It fails:\n   at A.B()\n--- End of trace ---\n   at A.C()\nWhy?",
+                2,
+            ),
+            ("It logs\n\"id\": 7,\n\"state\": \"you must\"\nHide it.", 2),
+            (
+                "It logs\nrender @ page.tsx:81\nnever\nflush @ react.js:7:12\nMend it.",
+                2,
+            ),
+            ("Do this:\nfor (const x of all) {\nnever(x);\nThen stop.", 2),
+            ("curl -X POST \\\n-H 'Accept: never' \\\nWhy?", 1),
         ] {
             assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));
         }
