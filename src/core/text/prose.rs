@@ -60,6 +60,11 @@ fn split(line: &str) -> Vec<&str> {
     out
 }
 
+/// A string in lower case with straight apostrophes, as the tables of words have them.
+pub fn lower(text: &str) -> String {
+    text.to_lowercase().replace('’', "'")
+}
+
 /// Whether a string contains `word` as whole words.
 pub fn has_word(text: &str, word: &str) -> bool {
     let Some(first) = word.bytes().next() else {

@@ -268,6 +268,12 @@ mod tests {
             ("Is the port 8080?", SentenceClass::Asked),
             ("Fix issue 12.", SentenceClass::Asked),
             ("Also please mend the reader.", SentenceClass::Asked),
+            ("That works, add a page.", SentenceClass::Asked),
+            ("The release is meant to have a page.", SentenceClass::Said),
+            ("This test fails.", SentenceClass::Said),
+            ("Agora adicione uma página.", SentenceClass::Asked),
+            ("这样对吗", SentenceClass::Asked),
+            ("Let's report it without a toast.", SentenceClass::Said),
             ("We agreed on two replicas.", SentenceClass::Decision),
             ("Let's keep it simple for now.", SentenceClass::Said),
             (

@@ -11,6 +11,7 @@ use super::words::WORDS;
 use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
 use crate::text::phrases::{Phrases, Wordings};
+use crate::text::prose::lower;
 use crate::text::{newest, table};
 
 /// The lists of `requests.toml`, which explains each.
@@ -20,8 +21,13 @@ struct AskingWords {
     replies: Vec<&'static str>,
     asks: Vec<&'static str>,
     corrects: Vec<&'static str>,
+    contrasts: Phrases,
     decides: Vec<&'static str>,
     fillers: Vec<&'static str>,
+    before_noun: Vec<&'static str>,
+    asks_last: Vec<&'static str>,
+    asks_within: Vec<&'static str>,
+    asks_anywhere: Vec<&'static str>,
     before_request: Vec<&'static str>,
     left: Wordings,
     personal: Phrases,
@@ -36,7 +42,7 @@ const MAX_FINISHED: usize = 40;
 pub(crate) fn is_reply(text: &str) -> bool {
     /// Maximum number of words in such a message.
     const LONGEST: usize = 8;
-    let small = text.to_lowercase();
+    let small = lower(text);
     let is_word = |c: char| c.is_alphanumeric() || c == '\'';
     let words: Vec<&str> = small
         .split(|c: char| !is_word(c))
@@ -51,11 +57,12 @@ pub(crate) fn is_reply(text: &str) -> bool {
 
 /// Whether a sentence asks for an action or an answer, and so no longer matters once it is done.
 pub(crate) fn asks(sentence: &str) -> bool {
-    let small = sentence.to_lowercase();
+    let small = lower(sentence);
     let mut rest = small.trim_start_matches(|c: char| !c.is_alphanumeric());
     // `Yes, now add a test` asks after its reply.
-    while let Some((first, after)) = rest.split_once([' ', ','])
-        && (ASKING.replies.contains(&first) || ASKING.fillers.contains(&first))
+    while let Some((first, after)) = after_reply(rest)
+        // `The test fails` begins with a noun, and `That works, add one` with a reply.
+        && (!ASKING.before_noun.contains(&first) || !after.starts_with(' ') || after_reply(&after[1..]).is_some())
     {
         rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
     }
@@ -67,12 +74,36 @@ pub(crate) fn asks(sentence: &str) -> bool {
         })
     };
     // "I thought we wanted the other one?" is a correction, and "let's keep it simple" a decision.
-    if ASKING.corrects.iter().chain(&ASKING.decides).any(&begins) {
+    let decides =
+        ["let's ", "lets "].iter().any(|words| rest.starts_with(words)) && ASKING.contrasts.occur_in(rest);
+    if decides || ASKING.corrects.iter().chain(&ASKING.decides).any(&begins) {
         return false;
     }
-    small.trim_end().ends_with(['?', '？'])
+    is_question(&small)
+        || ASKING.asks_anywhere.iter().any(|words| small.contains(words))
         || ASKING.asks.iter().any(begins)
         || after_clause(rest).is_some_and(asks)
+}
+
+/// Whether a lower-case sentence is a question, by its mark or, in languages that need none, by its last clause.
+pub(super) fn is_question(small: &str) -> bool {
+    // A smiley may follow the mark.
+    let end = small.trim_end_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '?' | '？'));
+    let last = end.rsplit(['，', ',', '。']).next().unwrap_or_default();
+    end.ends_with(['?', '？']) || is_marked_question(last)
+}
+
+/// Whether a clause has a word of a question in a language without question marks.
+pub(super) fn is_marked_question(clause: &str) -> bool {
+    let clause = clause.trim();
+    ASKING.asks_last.iter().any(|word| clause.ends_with(word))
+        || ASKING.asks_within.iter().any(|word| clause.contains(word))
+}
+
+/// The first word, if it is a reply or a filler, and the rest with the space or comma before it.
+fn after_reply(text: &str) -> Option<(&str, &str)> {
+    let (first, after) = text.split_at(text.find([' ', ','])?);
+    (ASKING.replies.contains(&first) || ASKING.fillers.contains(&first)).then_some((first, after))
 }
 
 /// The rest of a sentence after a clause that leads to its request.
@@ -84,7 +115,7 @@ fn after_clause(sentence: &str) -> Option<&str> {
 
 /// Whether a sentence says something about those who speak, such as a wish or a decision.
 pub(super) fn is_personal(sentence: &str) -> bool {
-    ASKING.personal.occur_in(&sentence.to_lowercase())
+    ASKING.personal.occur_in(&lower(sentence))
 }
 
 /// Whether a user's words only tell the model to continue.

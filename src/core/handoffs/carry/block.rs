@@ -40,6 +40,8 @@ pub(super) fn is_short(budget: usize) -> bool {
 /// Chooses the lines of a block within its token budget.
 pub(super) struct BlockWriter {
     left: usize,
+    /// Tokens that stay free for other lines.
+    pub(super) reserve: usize,
     kinds: Vec<CarriedKind>,
     is_short: bool,
 }
@@ -49,6 +51,7 @@ impl BlockWriter {
         let around = tokens(OPENS) + tokens(CLOSES) + 2;
         Self {
             left: budget.saturating_sub(around),
+            reserve: 0,
             kinds: Vec::new(),
             is_short: is_short(budget),
         }
@@ -64,10 +67,10 @@ impl BlockWriter {
         CarriedItem { kind, state, text }
     }
 
-    /// The beginning of a line that takes at most half of the budget with its heading.
-    pub(super) fn half(&self, kind: CarriedKind, text: &str) -> String {
+    /// The beginning of a line that takes at most one of `shares` parts of the budget with its heading.
+    pub(super) fn part(&self, kind: CarriedKind, text: &str, shares: usize) -> String {
         let around = tokens(heading(kind, self.is_short)) + tokens(ITEM) + tokens(CUT) + 2;
-        match beginning(text, (self.left / 2).saturating_sub(around)) {
+        match beginning(text, (self.left / shares).saturating_sub(around)) {
             // Without room for a word, the line is left out whole.
             some if some.is_empty() || some.len() == text.len() => text.to_owned(),
             begins => format!("{}{CUT}", begins.trim_end()),
@@ -84,7 +87,8 @@ impl BlockWriter {
             true => tokens(heading(kind, self.is_short)) + 1,
             false => 0,
         };
-        let Some(left) = self.left.checked_sub(line + heading) else {
+        let left = self.left.checked_sub(line + heading);
+        let Some(left) = left.filter(|left| *left >= self.reserve) else {
             return false;
         };
         self.left = left;

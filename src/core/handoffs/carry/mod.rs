@@ -68,6 +68,8 @@ const LINE: usize = 200;
 const TODOS: usize = 12;
 /// Maximum number of changed files in the block; the newest are kept.
 const MAX_FILES: usize = 10;
+/// Divisor of the budget: that part of it stays free of rules, for other sentences.
+const RESERVE: usize = 3;
 /// Maximum number of carried contradicted claims.
 const CLAIMS: usize = 3;
 
@@ -138,10 +140,8 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let newest = words.newest.as_ref().filter(|_| has_all);
     let newest = newest.and_then(|newest| newest.quoted(finished));
     // With a small budget, the newest message must leave room for rules.
-    let newest = match words.rules.is_empty() {
-        true => newest,
-        false => newest.map(|newest| lacking.block.half(CarriedKind::Newest, &newest)),
-    };
+    let share = if words.rules.is_empty() { 1 } else { 2 };
+    let newest = newest.map(|newest| lacking.block.part(CarriedKind::Newest, &newest, share));
     let newest = newest.filter(|newest| {
         let is_there = lacking.index.has(newest, false);
         let item = lacking.block.put(CarriedKind::Newest, newest.clone(), is_there);
@@ -150,7 +150,11 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         lacking.items.push(item);
         is_told
     });
+    // A long list of old rules must not displace newer statements.
+    let has_rest = has_all && !has_done && !words.rest.is_empty() && !block::is_short(policy.tokens);
+    lacking.block.reserve = if has_rest { budget / RESERVE } else { 0 };
     lacking.rules(&words.rules, finished, newest.as_deref());
+    lacking.block.reserve = 0;
     if has_all {
         lacking.todos(words);
     }
@@ -164,6 +168,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         let done = seen.map_or(&[][..], |seen| &seen.done_requests);
         lacking.rest(&words.rest, newest.as_deref(), done);
     }
+    lacking.further_rules();
     let items = lacking.items;
     let prompt = match block::text(&items, left_out.as_deref(), budget) {
         // The user's words may contain text like a marker. The markers of the prompt have been escaped before.
@@ -219,21 +224,39 @@ impl Lacking {
         self.items.extend(of_rules.into_iter().map(|(_, item)| item));
     }
 
+    /// Adds more rules, if the other sentences left room.
+    fn further_rules(&mut self) {
+        let is_rule =
+            |item: &&mut CarriedItem| item.kind == CarriedKind::Rule && item.state == CarriedState::LeftOut;
+        for item in self.items.iter_mut().filter(is_rule) {
+            if self.block.takes(item.kind, &item.text) {
+                item.state = CarriedState::Added;
+            }
+        }
+    }
+
     /// Adds the other sentences, one line per message.
     ///
-    /// Sentences that decide something come first, then others, those that ask, and requests that are done. Within each
-    /// group the newest is first.
+    /// Sentences that decide something come first, then others, those that ask, and requests that are done. Among those that
+    /// ask, the ones that also decide something come first. Sentences that say little count as those that ask.
     fn rest(&mut self, sentences: &[SaidSentence], newest: Option<&str>, done: &[SeenStatement]) {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let done: HashSet<String> = done.iter().map(|done| plain(&done.text)).collect();
         // A request that decides something stays among the words that may hold.
         let is_done = |one: &SaidSentence| !one.leans && done.contains(&plain(&one.text));
-        let rank = |one: &SaidSentence, kind: CarriedKind| match (kind, one.asks, one.leans) {
-            (CarriedKind::Done, ..) => 3,
-            (_, false, true) => 0,
-            (_, false, false) => 1,
-            (_, true, _) => 2,
+        let rank = |one: &SaidSentence, kind: CarriedKind| match kind {
+            CarriedKind::Done => 4,
+            _ if one.asks => {
+                if one.leans {
+                    2
+                } else {
+                    3
+                }
+            }
+            _ if one.leans => 0,
+            _ if one.is_slight() => 3,
+            _ => 1,
         };
         let left = sentences.iter().filter(|one| !is_shown(&one.text));
         let kind_of = |one: &SaidSentence| {
@@ -246,7 +269,7 @@ impl Lacking {
         let left = left.map(|one| (one, kind_of(one), CarriedState::InPrompt));
         let mut left: Vec<(&SaidSentence, CarriedKind, CarriedState)> = left.collect();
         // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
-        for of_rank in 0..=3 {
+        for of_rank in 0..=4 {
             for (sentence, kind, state) in left
                 .iter_mut()
                 .filter(|(one, kind, _)| rank(one, *kind) == of_rank)

@@ -11,18 +11,21 @@ use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::text::prose::has_word;
-use crate::text::prose::one_line;
+use crate::text::prose::{one_line, sentences};
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::work::requests;
-use crate::work::said::words::WORDS;
+use crate::work::said::words;
 use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
 use crate::work::{self, SeenStatement};
 
 /// Maximum kept size of the newest message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1500;
+
+/// Maximum size in bytes of an answer to the model's question, which means nothing without the request before it.
+const MAX_ANSWER_BYTES: usize = 80;
 
 /// Maximum number of rules, and of other sentences; the newest are considered.
 const MAX_SENTENCES: usize = 200;
@@ -89,6 +92,15 @@ pub struct SaidSentence {
     pub asks: bool,
 }
 
+impl SaidSentence {
+    /// Whether the sentence says little by itself: `all there`, `这样了`.
+    pub(super) fn is_slight(&self) -> bool {
+        /// Four words, or eight characters of Chinese.
+        const MIN_BYTES: usize = 24;
+        self.text.len() < MIN_BYTES && !self.text.contains(|c: char| c.is_ascii_digit())
+    }
+}
+
 /// A sentence before its selection.
 struct Candidate {
     /// Numbers of the message and of the sentence in it.
@@ -124,8 +136,8 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     // Rules that an earlier handoff carried are older than the remaining history.
     let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
-        let lines = text.lines().flat_map(|line| said::in_line(line, &markers));
-        let mut sayings: Vec<_> = lines.map(|one| (one.saying, one.whole())).collect();
+        let typed = said::in_lines(text.lines(), &markers).into_iter();
+        let mut sayings: Vec<_> = typed.map(|one| (one.saying, one.whole())).collect();
         let has_force = sayings.iter().any(|(saying, _)| saying.is_some());
         if turn < carried && !has_force {
             // No rule by its own words: it was carried because it replaced a rule.
@@ -160,11 +172,9 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let newest = newest(messages, sources.redactor);
     // Candidates number the carried rules first, and the messages after them.
     let since = carried + since(messages, sources.since);
-    // Unlike rules, other statements are omitted even if it is uncertain that a later one replaced them.
     let is_replaced = |one: &Candidate| {
-        statements
-            .of_whole(&SpokenText::new(one.at.0, true, &one.text))
-            .is_some()
+        let fate = statements.of_whole(&SpokenText::new(one.at.0, true, &one.text));
+        matches!(fate, Some((Relation::Surely, _)))
     };
     // A sentence that lifts a rule is not a rule, but the model must still read it.
     let is_rest = |one: &&Candidate| {
@@ -195,7 +205,9 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
     let clean =
         |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !has_edge(text));
     let text = clean(whole(last))?;
-    if !requests::is_reply(&last.text) {
+    let asks = sentences(&text).any(requests::asks);
+    let is_answer = !last.asked.is_empty() && text.len() <= MAX_ANSWER_BYTES && !asks;
+    if !is_answer && !requests::is_reply(&last.text) {
         return Some(NewestMessage {
             text,
             ..NewestMessage::default()
@@ -235,15 +247,17 @@ impl NewestMessage {
     }
 }
 
-/// The text of a message; of a long one, the beginning and the end of the typed lines.
+/// The text of a message; of a long one, the beginning and the end of the typed lines, or of a paste without any.
 fn whole(message: &UserMessage) -> String {
-    // `Look at this:` asks for nothing without the paste after it.
-    let text = &message.typed;
-    if message.text.trim().len() <= MAX_MESSAGE_BYTES && text.ends_with(':') {
-        return message.text.trim().to_owned();
+    // `Mend this` asks for nothing without the paste after it.
+    let (whole, typed) = (message.text.trim(), message.typed.as_str());
+    if whole.len() <= MAX_MESSAGE_BYTES {
+        return whole.to_owned();
     }
+    let is_pasted = !typed.contains(char::is_alphanumeric);
+    let text = if is_pasted { whole } else { typed };
     if text.len() <= MAX_MESSAGE_BYTES {
-        return text.clone();
+        return text.to_owned();
     }
     let (head, tail) = (
         floor(text, MAX_MESSAGE_BYTES * 2 / 3),
@@ -287,7 +301,9 @@ impl<'r> ActiveRules<'r> {
             // The replacement is a rule even if its own words would not make it one.
             let by = statements.newest(by);
             let mut rules = self.rules.iter();
-            if !rules.any(|((turn, _), rule)| *turn == by.turn && has_word(&rule.text, by.text)) {
+            let is_known = rules.any(|((turn, _), rule)| *turn == by.turn && has_word(&rule.text, by.text));
+            // The report of a fault may name a value, and replaces no rule.
+            if !is_known && !said::describes(by.text) {
                 let forbids = by.statement.forbids;
                 // `usize::MAX` sorts it as the newest sentence of its message.
                 self.hold((by.turn, usize::MAX), by.text, forbids, by.replaced.is_some());
@@ -315,7 +331,7 @@ impl<'r> ActiveRules<'r> {
     /// A sentence that is not a rule; `None` if it was repeated later.
     fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
         let text = self.clean(&candidate.text);
-        let leans = WORDS.leans.occur_in(&text.to_lowercase());
+        let leans = words::leans(&text);
         let asks = requests::asks(&text);
         self.known.insert(plain(&text)).then_some(SaidSentence {
             message: candidate.at.0,

@@ -100,6 +100,10 @@ mod tests {
             "Please no new dependencies.",
             "Port it, but don't touch the reader.",
             "The migrations may not be changed.",
+            "3) Keep the page simple.",
+            "Dont rename the table.",
+            "Don’t rename the table.",
+            "Write tests, and follow the guide exactly.",
         ] {
             assert_eq!(found(rule), [rule]);
         }
@@ -107,9 +111,29 @@ mod tests {
             found("HARD CONSTRAINT: The cap is $500. Never exceed it."),
             ["HARD CONSTRAINT: The cap is $500. Never exceed it."]
         );
+        assert_eq!(found("只能用这个接口，能不能打开"), ["只能用这个接口，"]);
         assert_eq!(
             found("For the rest of this session. reply briefly to me. Mend the parser."),
             ["For the rest of this session. reply briefly to me."]
+        );
+    }
+
+    #[test]
+    fn the_items_of_a_list_have_the_force_of_its_heading() {
+        assert_eq!(
+            found("7. DO NOT:\n   - Break the API\n   - Invent layers\n\nOutput:\n- The files"),
+            ["DO NOT: Invent layers", "DO NOT: Break the API"]
+        );
+        assert_eq!(
+            found("Code style (decided):\n- tabs in every file\n- Add a page\nThat is all."),
+            ["tabs in every file"]
+        );
+        let plan = "- Move the page\n".repeat(7);
+        assert_eq!(found(&format!("{plan}- Keep the error handling")), [""; 0]);
+        assert_eq!(found("- Keep the error handling").len(), 1);
+        assert_eq!(
+            found("- Should it list the old ones? → No, only the newest.\n- Why is it slow?"),
+            ["Should it list the old ones? → No, only the newest."]
         );
     }
 
@@ -144,6 +168,12 @@ mod tests {
             "Could you read it again and make sure it holds?",
             "No I think that it is fine.",
             "The cache helps us always have a copy.",
+            "Write another one which has no price and is a table.",
+            "Ensure we have a key.",
+            "Make sure the tests are up to date.",
+            "No other changes are needed.",
+            "3. We don’t have a cache right now, however big it would be.",
+            "我们能不能自动推送",
         ] {
             assert_eq!(found(text), [""; 0], "{text}");
         }

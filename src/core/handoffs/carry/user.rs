@@ -10,7 +10,7 @@ use crate::transcript::{
     AgentKind, SaidPart, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
-use crate::work::said::typed;
+use crate::work::said::{runs, typed};
 
 /// Beginning and end of a pasted sentinel.
 const SENTINEL: &str = "[[handoff-resume:";
@@ -22,7 +22,7 @@ pub(super) struct UserMessage {
     /// Index of the turn.
     pub(super) turn: usize,
     pub(super) text: String,
-    /// The lines of the message without pastes.
+    /// The lines of the message without pastes; empty if most of them repeat words of the model or of a tool.
     pub(super) typed: String,
     /// The model's question at the end of its previous turn; empty if there was none.
     pub(super) asked: String,
@@ -101,6 +101,9 @@ impl UserMessage {
     }
 }
 
+/// Minimum number of quoted sentences in a message that is a copy, including its short sentences.
+const MIN_COPIED: usize = 3;
+
 /// Minimum size in bytes of a sentence that cannot occur twice by chance.
 const MIN_QUOTED_BYTES: usize = 40;
 
@@ -117,13 +120,24 @@ fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: 
         .map(|(_, turn, sentence)| (*turn, *sentence))
         .collect();
     let before = transcript.said_before(&said, others);
-    let quoted = long.iter().zip(before).filter(|(_, before)| *before);
-    let quoted: Vec<(usize, String)> = quoted
-        .map(|((n, _, sentence), _)| (*n, (*sentence).to_owned()))
+    let quoted = long.iter().zip(before);
+    let quoted: Vec<(usize, Option<String>)> = quoted
+        .map(|((n, _, sentence), before)| (*n, before.then(|| (*sentence).to_owned())))
         .collect();
+    let mut own = vec![0; messages.len()];
     for (n, sentence) in quoted {
-        // A user who pastes the model's `never do this` states no rule.
-        messages[n].quoted.insert(sentence);
+        match sentence {
+            // A user who pastes the model's `never do this` states no rule.
+            Some(sentence) => messages[n]
+                .quoted
+                .extend(runs(&sentence).into_iter().map(str::to_owned)),
+            None => own[n] += 1,
+        }
+    }
+    for (message, own) in messages.iter_mut().zip(own) {
+        if message.quoted.len() >= MIN_COPIED && message.quoted.len() >= own {
+            message.typed.clear();
+        }
     }
 }
 

@@ -4,7 +4,7 @@ mod rule;
 mod typed;
 pub(crate) mod words;
 
-pub(crate) use rule::{RuleStatement, in_line};
+pub(crate) use rule::{RuleStatement, describes, in_lines, runs};
 pub(crate) use typed::typed;
 
 use std::collections::HashSet;
@@ -14,6 +14,7 @@ use super::excerpt::{one_line, pieces};
 use super::markers::{self, AnchoredSentence, SentenceClass};
 use super::replaced::{Statement, gives_value};
 use super::requests;
+use crate::text::prose::lower;
 
 /// Maximum size of a user's text whose values are kept, in bytes; a longer one is a file or a log.
 const TOLD: usize = 1200;
@@ -34,8 +35,7 @@ pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentenc
             found.push(AnchoredSentence { class, by_user, text });
         }
     };
-    let lines = typed(text).into_iter();
-    for one in lines.flat_map(|line| in_line(line, constraints)) {
+    for one in in_lines(typed(text), constraints) {
         let class_of = |sentence: &str| class(one.saying, sentence, has_values);
         match requests::asks(&one.context) {
             // The request ends with its turn, and the rule holds beyond it.
@@ -68,7 +68,7 @@ fn class(saying: Option<RuleStatement>, sentence: &str, has_values: bool) -> Sen
 ///
 /// Examples: "let's work through the plan", or a question that turns something down, "can we avoid a deploy each time?"
 fn outlives(sentence: &str) -> bool {
-    let small = sentence.to_lowercase();
+    let small = lower(sentence);
     WORDS.spans.occur_in(&small) || small.trim_end().ends_with(['?', '？']) && WORDS.rejects.occur_in(&small)
 }
 

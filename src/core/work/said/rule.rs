@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::words::{self, WORDS};
 use crate::text::phrases::Phrases;
-use crate::text::prose::{has_word, sentences};
+use crate::text::prose::{has_word, list_item, lower, sentences};
 use crate::work::requests;
 
 /// Effect of a user's sentence on later work.
@@ -44,11 +44,73 @@ impl TypedSentence {
     }
 }
 
+/// The sentences of some lines, each with its effect on later work.
+///
+/// The items of a list have the force of its heading: `Do not:`.
+pub(crate) fn in_lines<'t>(
+    lines: impl IntoIterator<Item = &'t str>,
+    markers: &[String],
+) -> Vec<TypedSentence> {
+    let lines: Vec<&str> = lines.into_iter().collect();
+    let has_plan = lines.iter().filter(|line| list_item(line).is_some()).count() >= MIN_PLAN_ITEMS;
+    let mut found = Vec::new();
+    let mut heading: Option<(RuleStatement, &str)> = None;
+    for line in lines {
+        let above = force_of_heading(line);
+        let is_item = above.is_none() && list_item(line).is_some();
+        heading = above.or(heading.filter(|_| is_item));
+        let inherited = heading.filter(|_| is_item);
+        found.extend(in_line(line, markers).into_iter().map(|one| match inherited {
+            Some((RuleStatement::Forbids, text)) if one.saying.is_none() => {
+                TypedSentence::new(Some(RuleStatement::Forbids), format!("{text} {}", one.text))
+            }
+            None if is_item && has_plan && is_step(&one) => TypedSentence { saying: None, ..one },
+            // A step below `Requirements:` ends with its request.
+            Some((force, _)) if one.saying.is_none() && !requests::asks(&one.text) => TypedSentence {
+                saying: Some(force),
+                ..one
+            },
+            _ => one,
+        }));
+    }
+    found
+}
+
+/// The force of a heading above a list, and the heading without list markers: `Do not:`, `5. Code style:`.
+fn force_of_heading(line: &str) -> Option<(RuleStatement, &str)> {
+    /// Maximum number of words in a heading.
+    const WORDS_IN_HEADING: usize = 5;
+    let line = list_item(line).unwrap_or(line).trim_matches(['#', '*', '_', ' ']);
+    let small = lower(line.strip_suffix(':')?);
+    // `Defaults (decided):`
+    let label = small.split('(').next().unwrap_or_default().trim();
+    let words: Vec<&str> = label.split_whitespace().collect();
+    let is_forbidding = WORDS.forbids_first.contains(&label) || WORDS.forbids.occur_in(label);
+    let force = match is_forbidding {
+        true => RuleStatement::Forbids,
+        false => RuleStatement::Holds,
+    };
+    let has_force = is_forbidding || words.last().is_some_and(|last| WORDS.labels.contains(last));
+    (has_force && words.len() <= WORDS_IN_HEADING).then_some((force, line))
+}
+
+/// Minimum number of list items in a message that is a plan.
+const MIN_PLAN_ITEMS: usize = 8;
+
+/// Whether an item of a plan is one of its steps: `Keep the error handling`.
+fn is_step(one: &TypedSentence) -> bool {
+    let small = lower(list_item(&one.text).unwrap_or(&one.text));
+    let begins = ["keep ", "ensure ", "only ", "make sure "]
+        .iter()
+        .any(|words| small.starts_with(words));
+    begins && one.saying == Some(RuleStatement::Holds) && !has_never(&small)
+}
+
 /// The sentences of a line, each with its effect on later work.
 ///
 /// A line with a rule's label counts as one sentence. So does a sentence together with the one before it that announces
 /// it.
-pub(crate) fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
+fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
     let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
     if words::has_label(line) {
         let saying = sentences(line).filter_map(|sentence| saying(sentence, markers));
@@ -62,7 +124,7 @@ pub(crate) fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
     }
     let mut found: Vec<TypedSentence> = Vec::new();
     let mut before: Option<&str> = None;
-    for sentence in sentences(line) {
+    for sentence in sentences(line).flat_map(runs) {
         let announced = before.take().filter(|before| announces(before));
         match (saying(sentence, markers), announced) {
             // `From now on:` holds nothing by itself, and is joined with the next sentence.
@@ -71,6 +133,12 @@ pub(crate) fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
                 let saying = saying.unwrap_or(RuleStatement::Holds);
                 let text = format!("{} {}", before.trim(), sentence.trim());
                 found.push(TypedSentence::new(Some(saying), text));
+            }
+            // `Is it public? → No.` is a decision.
+            (_, None) if is_answer(sentence) && found.last().is_some_and(is_question) => {
+                let question = found.pop().map_or_else(String::new, |one| one.text);
+                let text = format!("{question} {}", sentence.trim());
+                found.push(TypedSentence::new(Some(RuleStatement::Holds), text));
             }
             (saying, None) => {
                 // `They must stay private.` is not a rule without the sentence that it refers to.
@@ -89,6 +157,34 @@ pub(crate) fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
     // An announcement without a sentence after it is ordinary text.
     found.extend(before.map(|before| TypedSentence::new(None, before.trim())));
     found
+}
+
+/// The parts of a sentence that ask and those that state something, if commas join both: `域名有备案，能不能用`.
+///
+/// Applies to languages that mark questions with a word. In others the sentence stays whole.
+pub(crate) fn runs(sentence: &str) -> Vec<&str> {
+    let mut parts: Vec<(bool, &str)> = Vec::new();
+    let mut start = 0;
+    for clause in sentence.split_inclusive('，') {
+        let asks = requests::is_marked_question(clause.trim_end_matches('，'));
+        let end = start + clause.len();
+        match parts.last_mut() {
+            Some((asked, part)) if *asked == asks => *part = &sentence[start - part.len()..end],
+            _ => parts.push((asks, clause)),
+        }
+        start = end;
+    }
+    parts.into_iter().map(|(_, part)| part).collect()
+}
+
+/// Whether a sentence begins with an arrow, after a question on the same line.
+fn is_answer(sentence: &str) -> bool {
+    let sentence = sentence.trim_start();
+    ["→", "->", "=>"].iter().any(|arrow| sentence.starts_with(arrow))
+}
+
+fn is_question(one: &TypedSentence) -> bool {
+    one.text.ends_with(['?', '？'])
 }
 
 /// The part of a polite request that holds beyond it: "… to make sure that each task has a file".
@@ -129,9 +225,10 @@ fn announces(sentence: &str) -> bool {
 
 /// The effect of a sentence on later work; `None` for a question, and for a sentence that is limited to its request.
 fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
-    let small = sentence.trim().to_lowercase();
+    let sentence = sentence.trim();
+    let small = lower(list_item(sentence).unwrap_or(sentence));
     // Checked before the words that make a rule, because `this time, never …` is limited to its request.
-    if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
+    if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || describes(&small) {
         return None;
     }
     // `I'd prefer that.` means nothing without the text that it answers.
@@ -153,7 +250,15 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
         let mut orders = clauses.iter().filter(|clause| clause.may_order);
         orders.any(|clause| begins_with(clause.text, all) && !is_past(clause.text))
     };
-    let within = |all: &[&str]| all.iter().any(|words| small.contains(words));
+    // Clauses that ask (`能不能`) state nothing, unlike others of the same sentence.
+    let stated = small
+        .split(['，', ',', '、'])
+        .filter(|clause| !requests::is_marked_question(clause));
+    let stated: Vec<&str> = stated.collect();
+    let within = |all: &[&str]| {
+        let mut all = all.iter();
+        all.any(|words| stated.iter().any(|clause| clause.contains(words)))
+    };
     let forbids_noun = |clause: &Clause<'_>| clause.is_order && forbids_noun(clause.text);
     if has(&WORDS.forbids)
         || begins(&WORDS.forbids_first)
@@ -162,28 +267,39 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     {
         return Some(RuleStatement::Forbids);
     }
+    // `one which has no price` describes a thing.
+    let main = small.split(" which ").next().unwrap_or_default();
     // `write the test` is a request. With a scope (`For reports, write …`) or a word such as `every` it is a rule.
     let by_verb = clauses.iter().enumerate().any(|(at, clause)| {
         let scope = at > 0
             && ["for ", "in ", "when "]
                 .iter()
                 .any(|word| clauses[0].text.starts_with(word));
-        clause.may_order && begins_with(clause.text, &WORDS.verbs) && (scope || has(&WORDS.with_verb))
+        clause.may_order
+            && begins_with(clause.text, &WORDS.verbs)
+            && (scope || WORDS.with_verb.occur_in(main))
     });
     let configured = markers.iter().any(|word| has_word(&small, word));
-    let holds = has(&WORDS.holds) && !has(&WORDS.at_hand)
+    let holds = (has(&WORDS.holds) || begins(&WORDS.holds_first)) && !has(&WORDS.at_hand)
         || within(&WORDS.holds_within)
         || has_never(&small)
-        || begins(&WORDS.holds_first)
         || by_verb
         || configured;
     holds.then_some(RuleStatement::Holds)
 }
 
-/// Whether a clause begins with `no` before a noun. `No I think so` forbids nothing.
+/// Whether a sentence describes an event or the report of a fault.
+pub(crate) fn describes(sentence: &str) -> bool {
+    WORDS.describes.occur_in(&lower(sentence))
+}
+
+/// Whether a clause begins with `no` before a noun. `No I think so` and `no changes are needed` forbid nothing.
 fn forbids_noun(clause: &str) -> bool {
     let noun = clause.strip_prefix("no ");
-    begins_with(clause, &["no"]) && noun.is_some_and(|noun| !begins_with(noun, &WORDS.stating))
+    let states = ["is", "are", "was", "were"]
+        .iter()
+        .any(|verb| has_word(clause, verb));
+    begins_with(clause, &["no"]) && !states && noun.is_some_and(|noun| !begins_with(noun, &WORDS.stating))
 }
 
 /// Whether a string ends with a word that negates the next one.

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::text::phrases::Phrases;
+use crate::text::prose::lower;
 use crate::text::table;
 
 #[derive(Deserialize)]
@@ -27,7 +28,9 @@ pub(crate) struct RuleWords {
     pub(super) describes: Phrases,
     pub(super) forbids_within: Vec<&'static str>,
     pub(super) holds_within: Vec<&'static str>,
-    pub(crate) leans: Phrases,
+    leans: Phrases,
+    leans_within: Vec<&'static str>,
+    leans_first: Vec<&'static str>,
     pub(super) polite: Phrases,
     pub(super) rejects: Phrases,
     pub(super) spans: Phrases,
@@ -39,6 +42,18 @@ pub(crate) struct RuleWords {
 }
 
 pub(crate) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(include_str!("rules.toml")));
+
+/// Whether a sentence decides, wishes or corrects something.
+pub(crate) fn leans(sentence: &str) -> bool {
+    let small = lower(sentence);
+    let orders = |words: &&str| {
+        let place = small.strip_prefix(words);
+        place.is_some_and(|rest| rest.starts_with(' '))
+    };
+    WORDS.leans.occur_in(&small)
+        || WORDS.leans_within.iter().any(|words| small.contains(words))
+        || WORDS.leans_first.iter().any(orders)
+}
 
 /// Whether a line begins with `RULE:`, `Hard constraint:`, `User preference:`.
 pub(super) fn has_label(line: &str) -> bool {

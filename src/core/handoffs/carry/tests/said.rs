@@ -187,17 +187,85 @@ fn a_small_budget_has_room_for_a_rule_beside_the_newest_message() {
 }
 
 #[test]
-fn a_newest_message_keeps_the_short_paste_that_it_announces() {
-    let announced = "Look at this:\n```\nerror: the file is gone\n```";
-    assert!(behind(&[user(announced)], 600).contains("error: the file is gone"));
-    let asked = format!("{announced}\nWhy does it fail?");
-    let block = behind(&[user(&asked)], 600);
+fn a_newest_message_keeps_its_short_paste_and_of_a_long_one_what_was_typed() {
+    let short = "Look at this:\n```\nerror: the file is gone\n```\nWhy does it fail?";
+    assert!(behind(&[user(short)], 600).contains("error: the file is gone"));
+    let trace = "   at Reader.Open(path)\n--- End of trace ---\n".repeat(60);
+    let long = behind(
+        &[user(&format!(
+            "It fails:\n{trace}I get this since noon. Is the path wrong?"
+        ))],
+        600,
+    );
     assert!(
-        block.contains("Why does it fail?") && !block.contains("is gone"),
+        long.contains("Is the path wrong?") && !long.contains("Reader"),
+        "{long}"
+    );
+    // Nothing but a paste: its ends show what is to be answered.
+    let pasted = behind(&[user(&format!("error: first\n{trace}error: last"))], 600);
+    assert!(
+        pasted.contains("error: first") && pasted.contains("error: last"),
+        "{pasted}"
+    );
+}
+
+#[test]
+fn a_message_that_mostly_repeats_the_models_plan_is_none_of_the_users_words() {
+    let plan = "Move the reader into a directory of its own, with its tests.\n\
+                Keep the names of the public functions as they are today.\n\
+                Write the page about the reader before the next release.\nKeep both.";
+    let messages = [
+        user("Plan it. Never touch the exporter."),
+        model(plan),
+        user(plan),
+        model("It is moved."),
+        user("Is there a page?"),
+    ];
+    let block = behind(&messages, 600);
+    assert!(
+        block.contains("Never touch the exporter.") && !block.contains("Keep both"),
         "{block}"
     );
-    let long = format!("Look at this:\n```\n{}\n```", "error: gone\n".repeat(200));
-    assert!(!behind(&[user(&long)], 600).contains("gone"));
+}
+
+#[test]
+fn statements_that_say_little_come_after_others() {
+    let fact = "The domain is registered with the ministry already.";
+    let mut messages = vec![user(fact)];
+    for said in ["It is there", "这样了", "Looks odd", "是这样吗", "The second tab"] {
+        messages.extend([model("Go on."), user(said)]);
+    }
+    messages.extend([model("Go on."), user("Where is the button to deploy it?")]);
+    let block = behind(&messages, 75);
+    assert!(block.contains(fact), "{block}");
+}
+
+#[test]
+fn a_long_list_of_rules_leaves_room_for_what_was_said_since() {
+    let rules: Vec<String> = (0..60)
+        .map(|n| format!("Always keep module {n} below two hundred lines."))
+        .collect();
+    let since = "The page should open in a window of its own.";
+    let messages = [
+        user(&rules.join("\n")),
+        model("Ok."),
+        user(since),
+        model("Ok."),
+        user("Where is the button?"),
+    ];
+    let block = behind(&messages, 600);
+    assert!(
+        block.contains(since) && block.matches("Always keep").count() > 20,
+        "{block}"
+    );
+}
+
+#[test]
+fn a_report_that_names_a_value_replaces_no_rule() {
+    let rule = "The port must be 8080.";
+    let report = "I get an error: the port is 9090 in use.";
+    let found = found(&[user(rule), model("Ok."), user(report)], &[], &[]);
+    assert!(!texts(&found).contains(&report), "{found:?}");
 }
 
 #[test]
@@ -212,6 +280,14 @@ fn a_rule_in_another_language_is_one() {
         "不要修改公共接口。",
         "提交信息必须用英文。",
         "公開APIは変更しないでください。",
+        "Nunca altere a interface pública.",
+        "Os comentários devem ser em inglês.",
+        "Non modificare le migrazioni.",
+        "Rispondi sempre in italiano.",
+        "Никогда не меняй публичный интерфейс.",
+        "Комментарии должны быть на английском.",
+        "공개 인터페이스는 수정하지 마세요.",
+        "커밋 메시지는 반드시 영어로 작성하세요.",
         "コメントは必ず英語で書いてください。",
     ] {
         assert_eq!(texts(&found(&[user(rule)], &[], &[])), [rule]);
