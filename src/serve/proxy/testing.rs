@@ -33,7 +33,6 @@ pub(crate) fn config(base_url: &str) -> Config {
     };
     let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
     Config {
-        variables: Vec::new(),
         bill: Default::default(),
         brake: Default::default(),
         server: ListenerConfig {
