@@ -157,6 +157,11 @@ async fn call(program: &Program, client: &str, method: &str, target: &str, body:
         .uri(format!("{}{target}", program.data))
         .header("authorization", format!("Bearer {client}-0123456789abcdef"))
         .header("content-type", "application/json");
+    // A header that names an API must not open another one's paths.
+    let request = match target.starts_with("/u/openai/v1/threads/") {
+        true => request.header("anthropic-version", "2023-06-01"),
+        false => request,
+    };
     let body = if body.is_null() {
         String::new()
     } else {
@@ -204,6 +209,7 @@ async fn a_client_reaches_models_and_no_other_path() {
         ("GET", "/v1/models/m?%24httpMethod=DELETE"),
         ("GET", "/v1/models/m?_method=DELETE"),
         ("POST", "/u/openai/v1/embeddings"),
+        ("POST", "/u/openai/v1/threads/thread_1/messages"),
     ] {
         let answer = call(&program, "grace", method, target, Value::Null).await;
         let code = answer.header("x-baton-error").map(str::to_owned);

@@ -125,7 +125,8 @@ const ENDPOINTS: &[(Path, Call)] = &[
     (Path::Ends("/v1internal:countTokens"), COUNT_CONTENT),
 ];
 
-/// Calls with a transcript whose path does not identify the wire. They need an upstream with a configured wire.
+/// Calls with a transcript whose path does not identify the wire. They need an upstream with a configured wire: a header
+/// of the client would make them of paths that mean something else, such as OpenAI's `/v1/threads/ID/messages`.
 ///
 /// Databricks and SageMaker use `…/invocations`, and some gateways have no version in the path.
 const UNAMBIGUOUS: &[(&str, Call)] = &[
@@ -245,10 +246,9 @@ pub fn find(
     // A path of one wire outranks the configured wire, which outranks prefixes, headers and credentials.
     let configured = upstreams.get(&upstream).and_then(|u| u.wire);
     let wire = claimed.map(|(wire, _)| wire).or(configured).or(recognised);
-    // These endings are ambiguous, so they count only on their own wire.
     let by_config = || {
         let mut rows = UNAMBIGUOUS.iter();
-        let row = rows.find(|(tail, (of, _))| Some(*of) == wire && path.ends_with(tail));
+        let row = rows.find(|(tail, (of, _))| Some(*of) == configured && path.ends_with(tail));
         row.map(|(_, call)| *call)
     };
     let call = claimed.or_else(by_config);
