@@ -22,9 +22,10 @@ fn contents(dir: &Path, out: &mut String) {
     }
 }
 
-/// A mistake in a configuration or an environment variable puts a key in place of the model.
+/// A mistake in a configuration or an environment variable puts a key in place of the model, the topic, the agent or the
+/// upstream.
 #[tokio::test]
-async fn a_key_in_the_models_place_is_written_nowhere() {
+async fn a_key_in_the_place_of_a_name_is_written_nowhere() {
     let dir = temp();
     let script = Queue::new([handoff(), Reply::text("Fresh.")]);
     let provider = Strict::start(script, Options::default()).await.unwrap();
@@ -34,8 +35,14 @@ async fn a_key_in_the_models_place_is_written_nowhere() {
     let key = format!("sk-{}-api03-{}", "ant", "x1Y_".repeat(12));
     let mut body = Anthropic.body(&history(), true);
     body["model"] = json!(key);
-    let url = format!("{}{}", program.data, Anthropic.path());
-    let answer = post(&url, Anthropic.headers(), body.to_string().into()).await;
+    let (url, text) = (format!("{}{}", program.data, Anthropic.path()), body.to_string());
+    let named = [("x-baton-topic", &*key), ("user-agent", &*key)];
+    let headers = [Anthropic.headers(), &named].concat();
+    let answer = post(&url, &headers, text.clone().into()).await;
+    let lower = key.to_lowercase();
+    let other = format!("{}/u/{lower}{}", program.data, Anthropic.path());
+    let unknown = post(&other, Anthropic.headers(), text.into()).await;
+    assert_eq!(unknown.header("x-baton-error"), Some("unknown_upstream"));
     assert!(answer.text().contains("Fresh."), "{}", answer.text());
     assert_eq!(
         provider.generations()[0].body["model"],
@@ -58,9 +65,8 @@ async fn a_key_in_the_models_place_is_written_nowhere() {
     };
     assert!(shown.contains("[redacted:"), "{shown}");
     // The store keeps content that is sent again unchanged, but the key is not part of that.
-    assert!(
-        !shown.contains(&key),
-        "{}",
-        &shown[shown.find(&key).unwrap().saturating_sub(300)..][..400]
-    );
+    for key in [&key, &lower] {
+        let place = shown.find(key).map(|at| &shown[at.saturating_sub(300)..at]);
+        assert_eq!(place, None);
+    }
 }

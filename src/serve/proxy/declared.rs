@@ -7,14 +7,17 @@
 //! * shadow mode (`/h/shadow/…`)
 //! * budget of the session in US dollars (`/b/5/…`)
 
-use http::HeaderValue;
+use std::borrow::Cow;
+
 use http::request::Parts;
 use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue};
 
-use super::headers::{DECLARED_BUDGET, DECLARED_TOPIC, DECLARED_WINDOWS, HANDOFF, RUN, SHADOW};
+use super::headers::{self, DECLARED_BUDGET, DECLARED_TOPIC, DECLARED_WINDOWS, HANDOFF, RUN, SHADOW};
 use baton_core::brake::parse_dollars;
 use baton_core::nudge::declares_windows;
 use baton_core::record::is_topic;
+use baton_core::redact::Redactor;
 
 /// Kind of declaration: its path prefix, the equivalent header, and the check of its value.
 struct Declaration {
@@ -59,6 +62,14 @@ pub(super) fn take_from_path(parts: &mut Parts) {
     let mut left: Vec<&Declaration> = DECLARATIONS.iter().collect();
     while let Some(at) = left.iter().position(|one| one.take(parts).is_some()) {
         left.remove(at);
+    }
+}
+
+/// Removes a topic that is a credential, because topics are written to log, journal and handoffs.
+pub(super) fn remove_credential(headers: &mut HeaderMap, redactor: &Redactor) {
+    let topic = headers::text(headers, DECLARED_TOPIC).map(|topic| redactor.text(topic));
+    if matches!(topic, Some(Cow::Owned(_))) {
+        headers.remove(DECLARED_TOPIC);
     }
 }
 

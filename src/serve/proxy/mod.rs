@@ -83,6 +83,7 @@ use baton_core::quota;
 use baton_core::record::{LOCAL, WireId};
 use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::text::cut::floor;
 use baton_core::wire::Operation;
 
 pub use self::budget::Budget;
@@ -247,6 +248,7 @@ pub async fn handle(
     let (mut parts, body) = request.into_parts();
     // Declarations leave the path first, so that routing sees the agent's own path.
     declared::take_from_path(&mut parts);
+    declared::remove_credential(&mut parts.headers, &gateway.parts.redactor);
     // Answered without admission: a probe has no client key, and its answer is not an exchange.
     if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
         return welcome::answer(&gateway.parts.config.admin);
@@ -385,23 +387,22 @@ fn find_route(gateway: &Gateway, uri: &Uri, headers: &HeaderMap) -> Route {
     route::find(target, headers, &gateway.parts.config.upstreams)
 }
 
+/// Maximum recorded size of a path and of an upstream's name in bytes.
+const MAX_NAME_BYTES: usize = 512;
+
 fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> ExchangeRecorder {
-    let name = format!(
-        "{} {}",
-        parts.method,
-        gateway.parts.redactor.path(parts.uri.path())
-    );
-    let recorder = ExchangeRecorder::start(
-        id.to_owned(),
-        name,
-        route.upstream.clone(),
-        gateway.parts.events.clone(),
-    );
+    let redactor = &gateway.parts.redactor;
+    // Bounded, because a path may have as many bytes as thousands of exchanges take in the journal.
+    let bounded = |text: &str| text[..floor(text, MAX_NAME_BYTES)].to_owned();
+    let name = format!("{} {}", parts.method, redactor.path(parts.uri.path()));
+    let upstream = redactor.text(&route.upstream);
+    let events = gateway.parts.events.clone();
+    let recorder = ExchangeRecorder::start(id.to_owned(), bounded(&name), bounded(&upstream), events);
     // Only calls with a transcript are billed, so only they need the agent, its run and its subscription.
     if route.operation.is_some() {
         recorder.note(|e| {
             e.wire = route.wire;
-            e.agent = sender::agent(&parts.headers);
+            e.agent = sender::agent(&parts.headers).map(|name| redactor.text(&name).into_owned());
             e.run = headers::run(&parts.headers);
             e.subscription = sender::is_on_subscription(&parts.headers, parts.uri.path());
         });
