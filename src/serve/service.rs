@@ -51,7 +51,10 @@ impl Drop for EndedExchange {
         }
         self.metrics.record(&self.event);
         self.traces.record(&self.event);
-        self.journal.end(std::mem::take(&mut self.event));
+        // Requests without a client's key are not recorded: anybody could push those of clients out of the journal.
+        if !self.event.facts.refused_key {
+            self.journal.end(std::mem::take(&mut self.event));
+        }
     }
 }
 

@@ -475,6 +475,22 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
         200
     );
     assert_eq!(get("/api/exchanges", "another-0123456789").await.status, 401);
+    // Without a key nothing enters the journal, whatever is wrong with the request, and a client's long path is cut.
+    let long = format!("//{}", "x".repeat(20_000));
+    let answer = post(&format!("{}{long}", program.data), &[], "{}".into()).await;
+    assert_eq!(answer.status, 401, "{}", answer.text());
+    assert_eq!(
+        call(&program, "ada", "POST", &long, Value::Null).await.status,
+        400
+    );
+    let listed = async || get("/api/exchanges", "token-0123456789abcdef").await.text();
+    let began = std::time::Instant::now();
+    while !listed().await.contains("xxx") && began.elapsed().as_secs() < 10 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let listed = listed().await;
+    assert!(listed.contains("xxx") && listed.len() < 4000, "{listed}");
+    assert_eq!(listed.matches("\"refused\"").count(), 1, "{listed}");
     drop(program);
     let log = std::fs::read_to_string(&log).unwrap();
     let refused: Vec<_> = log.lines().filter(|line| line.contains("client_key")).collect();
@@ -484,13 +500,15 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
         "{log}"
     );
     let accesses: Vec<_> = log.lines().filter(|line| line.contains("admin access")).collect();
-    assert_eq!(accesses.len(), 2, "{log}");
+    assert!(accesses.len() >= 2, "{log}");
     assert!(
         accesses[0].contains("/api/status") && !accesses[0].contains("private"),
         "{log}"
     );
     assert!(
-        accesses[1].contains("401") && accesses[1].contains("198.51.100.7"),
+        accesses
+            .iter()
+            .any(|line| line.contains("401") && line.contains("198.51.100.7")),
         "{log}"
     );
     assert!(!log.contains("0123456789"), "no key and no token: {log}");

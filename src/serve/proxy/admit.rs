@@ -101,13 +101,14 @@ impl Admission {
         if parts.method == Method::CONNECT {
             return Err(Code::METHOD.into());
         }
+        // First: refusals for other reasons are recorded, and whoever has no key must not fill the journal with them.
+        let client = self.clients.admit(&parts.headers, parts.uri.query());
+        let client = client.ok_or(Code::CLIENT_KEY)?;
         self.guard.host(parts)?;
         self.guard.origin(parts)?;
         if let Some(fault) = target::fault(parts.uri.path()) {
             return Err(Fault::because(Code::BAD_TARGET, fault));
         }
-        let client = self.clients.admit(&parts.headers, parts.uri.query());
-        let client = client.ok_or(Code::CLIENT_KEY)?;
         let Some(target) = client.target_without(std::mem::take(&mut route.target)) else {
             return Err(Fault::because(Code::BAD_TARGET, "the client's key is in it"));
         };

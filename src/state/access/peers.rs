@@ -80,13 +80,15 @@ const DELAY: Duration = Duration::from_secs(2);
 /// Maximum number of addresses remembered. Beyond it new ones are not delayed.
 const MAX_ADDRESSES: usize = 4096;
 
-/// Counts of wrong keys by address.
+/// Counts of wrong keys by address. A network has 64 bits of an IPv6 address to itself, so only the others count.
 #[derive(Default)]
-pub struct WrongKeys(Mutex<HashMap<IpAddr, (Instant, u32)>>);
+pub struct WrongKeys(Mutex<HashMap<(u128, bool), (Instant, u32)>>);
 
 impl WrongKeys {
     /// Counts a wrong key. Returns how long its refusal has to wait.
     pub fn note(&self, sender: IpAddr) -> Duration {
+        let (number, is_v4) = number(sender);
+        let sender = (number >> 64, is_v4);
         let mut all = locked(&self.0);
         if all.len() >= MAX_ADDRESSES {
             all.retain(|_, (since, _)| since.elapsed() < WINDOW);
@@ -168,5 +170,10 @@ mod tests {
         }
         assert_eq!(wrong.note(ip("192.0.2.1")), DELAY);
         assert_eq!(wrong.note(ip("192.0.2.2")), Duration::ZERO);
+        for host in 0..10 {
+            assert_eq!(wrong.note(ip(&format!("2001:db8::{host}"))), Duration::ZERO);
+        }
+        assert_eq!(wrong.note(ip("2001:db8::ffff")), DELAY, "one network");
+        assert_eq!(wrong.note(ip("2001:db8:0:1::1")), Duration::ZERO);
     }
 }
