@@ -6,10 +6,12 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
+use std::task::ready;
 use std::thread::available_parallelism;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
 
 /// Minimum weight of work that leaves the runtime's threads.
 ///
@@ -26,12 +28,50 @@ const CONTAINER: usize = 512;
 /// Boxed future that may be offloaded.
 pub(crate) type OffloadedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Wraps a future so that each of its polls is work of this weight. A light one is returned unchanged.
+/// Wraps a future so that each of its polls is work of this weight, and has a place. A light one is returned unchanged.
 pub(crate) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T>) -> OffloadedFuture<T> {
-    match is_heavy(weight) {
-        true => Box::pin(poll_fn(move |cx| work(weight, || future.as_mut().poll(cx)))),
-        false => future,
+    if !is_heavy(weight) {
+        return future;
     }
+    let take = || Box::pin(Arc::clone(&PLACES).acquire_owned());
+    let mut taken = take();
+    Box::pin(poll_fn(move |cx| {
+        if HAS_PLACE.get() {
+            // Inside another heavy future, which would wait for this one while it has the place.
+            return future.as_mut().poll(cx);
+        }
+        let _place = ready!(taken.as_mut().poll(cx));
+        taken = take();
+        work(weight, || {
+            HAS_PLACE.set(true);
+            let _reset = Reset;
+            future.as_mut().poll(cx)
+        })
+    }))
+}
+
+thread_local! {
+    static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes on drop that the thread's work has no place any more.
+struct Reset;
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        HAS_PLACE.set(false);
+    }
+}
+
+/// Places of heavy futures that are polled at the same time.
+///
+/// While a handoff of many small messages is prepared, it takes a hundred times their size in memory, and more of them
+/// than processors would finish no sooner.
+static PLACES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(places())));
+
+fn places() -> usize {
+    // Two at least, so that one request does not keep all others waiting.
+    available_parallelism().map_or(2, |number| number.get().max(2))
 }
 
 /// Weight of a request in ordinary bytes. `stems` is the number of candidate markers.
@@ -43,55 +83,12 @@ pub(crate) fn weight(bytes: usize, stems: usize, braces: usize) -> usize {
 
 /// Runs work of this weight. Heavy work does not keep the thread's other tasks waiting.
 pub(crate) fn work<T>(weight: usize, work: impl FnOnce() -> T) -> T {
-    // `block_in_place` panics on a runtime with one thread. Work inside other heavy work has its place already.
-    if !is_heavy(weight) || HAS_PLACE.get() || !has_other_threads() {
-        return work();
-    }
-    tokio::task::block_in_place(|| {
-        let _place = Place::take();
+    // `block_in_place` panics on a runtime with one thread.
+    if is_heavy(weight) && has_other_threads() {
+        tokio::task::block_in_place(work)
+    } else {
         work()
-    })
-}
-
-/// Number of free places for heavy work.
-///
-/// A handoff of many small messages takes a hundred times their size in memory while it is prepared, and more of them
-/// than processors would finish no sooner.
-static FREE: LazyLock<Mutex<usize>> = LazyLock::new(|| Mutex::new(places()));
-
-/// Signals a freed place.
-static FREED: Condvar = Condvar::new();
-
-thread_local! {
-    static HAS_PLACE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// A place for heavy work, until it is dropped.
-struct Place;
-
-impl Place {
-    /// Waits for a place.
-    fn take() -> Self {
-        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = FREED.wait_while(free, |free| *free == 0);
-        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
-        HAS_PLACE.set(true);
-        Self
     }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        HAS_PLACE.set(false);
-        *FREE.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        FREED.notify_one();
-    }
-}
-
-/// Number of places for heavy work.
-fn places() -> usize {
-    // Two at least, so that one request does not keep all others waiting.
-    available_parallelism().map_or(2, |number| number.get().max(2))
 }
 
 fn is_heavy(weight: usize) -> bool {
@@ -142,14 +139,19 @@ mod tests {
     async fn no_more_heavy_work_runs_at_once_than_there_are_processors() {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
         let heavy = (0..4 * places()).map(|_| {
-            let inner = || {
+            let runs = || {
                 let running = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
                 std::thread::sleep(Duration::from_millis(20));
                 RUNNING.fetch_sub(1, Ordering::SeqCst);
                 running
             };
-            // Heavy work inside heavy work needs no second place.
-            tokio::spawn(async move { work(HEAVY, || work(HEAVY, inner)) })
+            let future = async move {
+                let first = runs();
+                // A future that waits has no place.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                first.max(offloaded(HEAVY, Box::pin(async move { runs() })).await)
+            };
+            tokio::spawn(offloaded(HEAVY, Box::pin(future)))
         });
         for task in heavy.collect::<Vec<_>>() {
             let running = task.await.unwrap();
