@@ -407,9 +407,9 @@ const seen = (changes = {}) => ({
   content: {
     kind: "handoff", next_action: "Make tests/bom.rs pass", summary: "s",
     open_risks: [{ severity: "block", detail: "`cargo test` ended with 101 in turn 3" }, { severity: "warn", detail: "not committed: <b>a.rs</b>" }],
-    verification: [{ command: "cargo test", exit: 101, turn: 3, stale: true }, { command: "cargo fmt --check", exit: 0, turn: 2, stale: false }, { command: "make lint", exit: null, turn: 1, stale: null }],
+    verification: [{ command: "cargo test", exit: 101, turn: 3, call: 12, stale: true }, { command: "cargo fmt --check", exit: 0, turn: 2, stale: false }, { command: "make lint", exit: null, turn: 1, stale: null }],
     claims: [{ claim: "All tests pass.", verdict: "contradicted", why: "cargo test ended with 101" }, { claim: "The build is green.", verdict: "unverified", why: "no build was seen" }],
-    changed_files: [{ path: "src/reader.rs", change: "modified", why: null }],
+    changed_files: [{ path: "src/reader.rs", change: "modified", why: null, turn: 2, call: 7 }],
     questions_for_human: [{ text: "Which port?", turn: 2 }],
     ...changes,
   },
@@ -422,7 +422,7 @@ test("a handoff shows its document: what was seen, what was only claimed, what c
   it.prompt = "Goal: a reader.\nAll\ntests pass. The build is green.\nNext: go on.";
   await go(`#/h/${handoffId(3)}`);
   const told = await text(".document");
-  for (const line of ["active · /home/ada/.local/state/baton/handoffs/x", "Next: Make tests/bom.rs pass", "blocks: `cargo test` ended with 101", "warning: not committed: <b>a.rs</b>", "cargo test failed with 101 in turn 3, files changed since", "cargo fmt --check passed in turn 2", "make lint ended with an unknown result in turn 1, files may have changed since", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
+  for (const line of ["active · /home/ada/.local/state/baton/handoffs/x", "Next: Make tests/bom.rs pass", "blocks: `cargo test` ended with 101", "warning: not committed: <b>a.rs</b>", "cargo test failed with 101 (turn 3, call 12), files changed since", "cargo fmt --check passed (turn 2)", "make lint ended with an unknown result (turn 1), files may have changed since", "contradicted All tests pass. (cargo test ended with 101)", "unverified The build is green. (no build was seen)", "src/reader.rs modified (turn 2, call 7)", "Which port?"]) assert.ok(told.includes(line), `${line} in ${told}`);
   assert.equal(await page.locator(".document b b").count(), 0, "markup is text");
   const claims = page.locator(".prompt pre mark.claim");
   assert.deepEqual(await claims.allInnerTexts(), ["All\ntests pass. contradicted", "The build is green. unverified"]);

@@ -178,7 +178,10 @@ impl<'i> TranscriptWalk<'i> {
     /// Records the line with its end.
     fn note(&mut self, done: &CompletedCall<'_>, exit: Option<i32>, runs: &[KeyedCommand<'_, '_>]) {
         let CompletedCall {
-            turn, call, outcome, ..
+            turn,
+            number,
+            call,
+            outcome,
         } = *done;
         let output = match (outcome.tail.is_empty(), call.by_user) {
             (false, _) => &outcome.tail[..],
@@ -193,6 +196,7 @@ impl<'i> TranscriptWalk<'i> {
             command: call.command.clone().unwrap_or_default(),
             exit,
             turn,
+            call: if call.by_user { 0 } else { number },
             by_user: call.by_user,
             // A script may do anything; only named effects in its output count as a change.
             changes: exit.is_none_or(|code| code == 0) && runs.iter().any(changes),

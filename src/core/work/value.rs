@@ -75,7 +75,7 @@ pub struct SeenVerification {
     /// The turn, from 1.
     pub turn: usize,
     /// The number of the call, from 1; 0 if the user ran it.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub call: usize,
     /// Whether the command still ran in the background when last seen.
     #[serde(skip)]
@@ -94,6 +94,9 @@ pub struct SeenCommand {
     pub exit: Option<i32>,
     /// The turn, from 1.
     pub turn: usize,
+    /// The number of the call, from 1; 0 if the user ran it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub call: usize,
     /// Whether the user ran it, and not the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_user: bool,
@@ -122,10 +125,10 @@ pub struct SeenChange {
     /// The model's sentence about the last change.
     pub why: Option<String>,
     /// The turn of the last change, from 1.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub turn: usize,
     /// The number of the call that made the last change, from 1.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub call: usize,
 }
 
@@ -193,6 +196,11 @@ pub struct VerdictFile {
     pub score: Option<u32>,
     /// Whether the file could not be read, or was deleted.
     pub missing: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+pub(crate) fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl SeenStatement {

@@ -140,10 +140,14 @@ fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
     let commands = seen.failed().map(|failed| FailedAttempt {
         tried: failed.command.clone(),
         why: one_line(&failed.lines.join("; "), SENTENCE),
+        turn: failed.turn,
+        call: failed.call,
     });
     let listed = seen.attempts.iter().map(|stated| FailedAttempt {
         tried: stated.text.clone(),
         why: String::new(),
+        turn: stated.turn,
+        call: 0,
     });
     commands.chain(listed).collect()
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::agents::todo::TodoItem;
 use crate::text::prose::joined as line;
-use crate::work::lines::{code, exit, longest_fence, statement};
+use crate::work::lines::{code, exit, longest_fence, place, statement};
 use crate::work::{SeenClaim, SeenVerification};
 
 /// Heading of the carry-over prompt, which comes last because it may contain anything.
@@ -93,8 +93,8 @@ fn commands(document: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
     for run in &document.commands_run {
         let who = if run.by_user { ", run by the user" } else { "" };
-        let (command, how, turn) = (code(&run.command), exit(run.exit), run.turn);
-        lines.push(format!("- {command}: {how} (turn {turn}{who})"));
+        let (command, how) = (code(&run.command), exit(run.exit));
+        lines.push(format!("- {command}: {how}{who}{}", place(run.turn, run.call)));
         // Indented, so that none of it is read as Markdown.
         lines.extend(run.output.iter().map(|output| format!("      {}", line(output))));
     }
@@ -104,9 +104,10 @@ fn commands(document: &HandoffDocument) -> Vec<String> {
 }
 
 fn attempt(attempt: &FailedAttempt) -> String {
+    let place = place(attempt.turn, attempt.call);
     match attempt.why.is_empty() {
-        true => line(&attempt.tried),
-        false => format!("{}: {}", code(&attempt.tried), line(&attempt.why)),
+        true => line(&attempt.tried) + &place,
+        false => format!("{}{place}: {}", code(&attempt.tried), line(&attempt.why)),
     }
 }
 

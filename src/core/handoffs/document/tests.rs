@@ -42,7 +42,7 @@ fn run(
         exit,
         passed: exit.map(|code| code == 0),
         turn: 3,
-        call: 0,
+        call: 9,
         is_running: false,
         stale,
     }
@@ -54,6 +54,7 @@ fn ran(command: &str, exit: Option<i32>) -> work::SeenCommand {
         command: command.into(),
         exit,
         turn: 2,
+        call: 7,
         by_user: false,
         changes: false,
         ended: "",
@@ -87,8 +88,8 @@ fn full() -> SeenFacts {
             path: "src/a.rs".into(),
             change: FileChange::Modified,
             why: Some("The reader.".into()),
-            turn: 0,
-            call: 0,
+            turn: 2,
+            call: 5,
         }],
         doubtful_files: Vec::new(),
         effects: Vec::new(),
@@ -308,6 +309,9 @@ fn every_document_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
         document("x", &SeenFacts::default()),
         document("", &full()),
     ];
+    let mut by_user = full();
+    by_user.commands[0].by_user = true;
+    all.push(document("x", &by_user));
     all.push(document("x", &full()).with_status(HandoffStatus::Archived));
     for document in all {
         let json = serde_json::from_str(&document.json()).unwrap();
@@ -327,6 +331,20 @@ fn every_document_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
             wrong[member] = value;
             assert!(!validator.is_valid(&wrong), "{member}");
         }
+    }
+}
+
+#[test]
+fn a_document_that_was_stored_still_says_where_each_call_is() {
+    let stored = HandoffDocument::read(&document("x", &full()).json()).unwrap();
+    let markdown = stored.markdown();
+    for place in [
+        "`cargo test`: **exit 101** (turn 3, call 9)",
+        "`src/a.rs` modified (turn 2, call 5)",
+        "`cargo test`: **exit 101** (turn 2, call 7)",
+        "`cargo test` (turn 3): error: no",
+    ] {
+        assert!(markdown.contains(place), "{place} in {markdown}");
     }
 }
 

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::agents::todo::TodoItem;
 use crate::record::{Handoff, HandoffStatus};
+use crate::work::is_zero;
 use crate::work::{
     SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, SeenVerification, VerdictFile,
 };
@@ -121,6 +122,12 @@ pub struct FailedAttempt {
     pub tried: String,
     /// Lines of the error; empty if there are none.
     pub why: String,
+    /// The turn, from 1; 0 for an attempt of a carry-over prompt.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub turn: usize,
+    /// The number of the call, from 1; 0 for a description.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub call: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::handoffs::document::{HandoffDocument, NO_NEXT_ACTION, Severity};
 use crate::record::without_label;
+use crate::work::lines::place;
 
 /// Maximum number of items in a list. The limits only apply to the file, the document has everything.
 const ITEMS: usize = 5;
@@ -141,7 +142,8 @@ impl HandoffFile {
         }
         let runs = document.verification.iter();
         let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
-        self.worked = newest(passed.map(|run| format!("`{}` passed", run.command)));
+        self.worked =
+            newest(passed.map(|run| format!("`{}` passed{}", run.command, place(run.turn, run.call))));
         // A failing check is listed once, as a blocker.
         let is_blocker = |tried: &str| blocks.iter().any(|block| block.contains(tried));
         let failed = document.failed_attempts.iter();

@@ -142,7 +142,7 @@ function seen(it) {
   const item = (...parts) => h("li", null, ...parts);
   const list = (title, items) => items.length ? [h("h3", null, title), h("ul", null, items)] : null;
   const since = { true: ", files changed since", null: ", files may have changed since" };
-  const ran = (run) => item(h("code", null, line(run.command)), ` ${ended(run.exit)} in turn ${run.turn}${since[run.stale] ?? ""}`);
+  const ran = (run) => item(h("code", null, line(run.command)), ` ${ended(run.exit)}${place(run)}${since[run.stale] ?? ""}`);
   return h("section", { class: "document", "aria-label": "Document" },
     h("h2", null, "What baton observed"),
     h("p", { class: "dim" }, `${it.status} · `, h("code", null, line(it.folder))),
@@ -150,8 +150,14 @@ function seen(it) {
     list("Open risks", (doc.open_risks ?? []).map((risk) => item(h("b", null, SEVERITIES[risk.severity] ?? line(risk.severity)), " ", line(risk.detail)))),
     list("Verification", (doc.verification ?? []).map(ran)),
     list("Claims that nothing proves", (doc.claims ?? []).map((claim) => item(h("b", { class: claim.verdict === "contradicted" ? "contradicted" : "" }, claim.verdict), ` ${line(claim.claim)} (${line(claim.why)})`))),
-    list("Changed files", (doc.changed_files ?? []).map((file) => item(h("code", null, line(file.path)), ` ${file.change}`))),
+    list("Changed files", (doc.changed_files ?? []).map((file) => item(h("code", null, line(file.path)), ` ${file.change}${place(file)}`))),
     list("Questions for a human", (doc.questions_for_human ?? []).map((asked) => item(line(asked.text)))));
+}
+
+/** Place of a call, which `session_recall` finds; empty if unknown. */
+function place({ turn, call }) {
+  if (!turn) return "";
+  return call ? ` (turn ${turn}, call ${call})` : ` (turn ${turn})`;
 }
 
 function ended(exit) {
