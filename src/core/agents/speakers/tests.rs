@@ -51,6 +51,13 @@ fn what_was_typed_is_the_users() {
         ),
         (&[&["R:ok", "Stop that."]], &["Stop that."]),
         (
+            &[&[
+                "<system_notification>\n<task>\nkind: shell\n</task>\n</system_notification>\n<user_query>Briefly inform the user about the task result. Don't repeat it.</user_query>",
+                "Go on.",
+            ]],
+            &["Go on."],
+        ),
+        (
             &[&["Operation stopped by hook: Port the API.", "Go on."]],
             &["Go on."],
         ),

@@ -2,7 +2,7 @@
 
 use super::user::UserMessages;
 use crate::redact::Redactor;
-use crate::text::prose::sentences;
+use crate::text::prose::{one_line, sentences};
 use crate::work::SeenStatement;
 use crate::work::requests;
 
@@ -12,6 +12,9 @@ const REPLACED: &str = " [replaced by a later word where the two conflict]";
 /// Mark after a rule whose message also had a request that is done.
 const SAID_WITH: &str = " [said with: ";
 const IS_DONE: &str = " That is done.]";
+
+/// Maximum size of such a request in bytes: more of it would displace other rules.
+const MAX_REQUEST_BYTES: usize = 100;
 
 /// A rule of the user, verbatim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +36,10 @@ impl Rule {
         let request =
             sentences(&self.message).find(|other| requests::asks(other) && !self.text.contains(other.trim()));
         match request.filter(|_| is_done) {
-            Some(request) => format!("{}{mark}{SAID_WITH}{}{IS_DONE}", self.text, request.trim()),
+            Some(request) => {
+                let request = one_line(request, MAX_REQUEST_BYTES);
+                format!("{}{mark}{SAID_WITH}{request}{IS_DONE}", self.text)
+            }
             None => format!("{}{mark}", self.text),
         }
     }
@@ -127,6 +133,16 @@ mod tests {
         assert_eq!(
             found("Code style (decided):\n- tabs in every file\n- Add a page\nThat is all."),
             ["tabs in every file"]
+        );
+        assert_eq!(
+            found(
+                "Always group the imports:\nlibraries\nown modules\nThe page is slow when it is opened twice."
+            ),
+            ["Always group the imports: libraries own modules"]
+        );
+        assert_eq!(
+            found("Every hook must return:\n- the data\n- the error\nNever block."),
+            ["Never block.", "Every hook must return: the data the error"]
         );
         let plan = "- Move the page\n".repeat(7);
         assert_eq!(found(&format!("{plan}- Keep the error handling")), [""; 0]);

@@ -46,21 +46,22 @@ impl TypedSentence {
 
 /// The sentences of some lines, each with its effect on later work.
 ///
-/// The items of a list have the force of its heading: `Do not:`.
+/// The items of a list have the force of its heading: `Do not:`. A rule that ends in a colon includes the lines below it.
 pub(crate) fn in_lines<'t>(
     lines: impl IntoIterator<Item = &'t str>,
     markers: &[String],
 ) -> Vec<TypedSentence> {
     let lines: Vec<&str> = lines.into_iter().collect();
     let has_plan = lines.iter().filter(|line| list_item(line).is_some()).count() >= MIN_PLAN_ITEMS;
-    let mut found = Vec::new();
+    let mut found: Vec<TypedSentence> = Vec::new();
     let mut heading: Option<(RuleStatement, &str)> = None;
+    let mut announces = false;
     for line in lines {
         let above = force_of_heading(line);
         let is_item = above.is_none() && list_item(line).is_some();
         heading = above.or(heading.filter(|_| is_item));
         let inherited = heading.filter(|_| is_item);
-        found.extend(in_line(line, markers).into_iter().map(|one| match inherited {
+        let ones = in_line(line, markers).into_iter().map(|one| match inherited {
             Some((RuleStatement::Forbids, text)) if one.saying.is_none() => {
                 TypedSentence::new(Some(RuleStatement::Forbids), format!("{text} {}", one.text))
             }
@@ -71,7 +72,20 @@ pub(crate) fn in_lines<'t>(
                 ..one
             },
             _ => one,
-        }));
+        });
+        let ones: Vec<TypedSentence> = ones.collect();
+        announces = announces && is_below(line, is_item, &ones);
+        match found
+            .last_mut()
+            .filter(|rule| announces && rule.text.len() < MAX_JOINED_BYTES)
+        {
+            Some(rule) => ones.iter().for_each(|one| rule.text.extend([" ", &one.text])),
+            None => {
+                found.extend(ones);
+                let last = found.last();
+                announces = last.is_some_and(|one| one.saying.is_some() && one.text.ends_with(':'));
+            }
+        }
     }
     found
 }
@@ -92,6 +106,17 @@ fn force_of_heading(line: &str) -> Option<(RuleStatement, &str)> {
     };
     let has_force = is_forbidding || words.last().is_some_and(|last| WORDS.labels.contains(last));
     (has_force && words.len() <= WORDS_IN_HEADING).then_some((force, line))
+}
+
+/// Maximum size in bytes of a rule that gets another line.
+const MAX_JOINED_BYTES: usize = 200;
+
+/// Whether a line completes the rule above it, which ends in a colon: `Always group imports:`.
+fn is_below(line: &str, is_item: bool, ones: &[TypedSentence]) -> bool {
+    /// Maximum size in bytes of such a line outside of a list.
+    const SHORT: usize = 40;
+    let is_short = line.len() <= SHORT && !line.starts_with('#') && !line.ends_with(['.', '!', '?', ':']);
+    (is_item || is_short) && ones.iter().all(|one| one.saying.is_none())
 }
 
 /// Minimum number of list items in a message that is a plan.
