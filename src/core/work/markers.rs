@@ -269,6 +269,7 @@ mod tests {
             ("Fix issue 12.", SentenceClass::Asked),
             ("Also please mend the reader.", SentenceClass::Asked),
             ("That works, add a page.", SentenceClass::Asked),
+            ("So now will the page be shown", SentenceClass::Asked),
             ("The release is meant to have a page.", SentenceClass::Said),
             ("This test fails.", SentenceClass::Said),
             ("Agora adicione uma página.", SentenceClass::Asked),
