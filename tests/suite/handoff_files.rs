@@ -513,6 +513,21 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
 /// process has ended.
 #[cfg(unix)]
 #[test]
+fn a_source_without_an_end_is_refused() {
+    let dir = crate::harness::temp();
+    let given = ["--goal", "g", "--now", "n", "--alone"];
+    for option in ["--from-file", "--output"] {
+        let done = baton(
+            dir.path(),
+            &[&["create", "s", option, "/dev/zero"], &given[..]].concat(),
+        );
+        let complaint = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(66), "{option}: {complaint}");
+        assert!(complaint.contains("larger than 64 MiB"), "{option}: {complaint}");
+    }
+}
+
+#[test]
 fn a_hook_is_done_in_its_time_whatever_hangs() {
     use std::os::unix::fs::PermissionsExt;
     use std::time::{Duration, Instant};

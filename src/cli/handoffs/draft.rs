@@ -1,6 +1,7 @@
 //! The `baton handoffs draft` command: makes a handoff from the journal, without a provider.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -310,13 +311,21 @@ fn given(file: &Path) -> CliResult<String> {
     }
 }
 
+/// Maximum bytes of a document or an agent's output. Devices never end.
+const MAX_TEXT_BYTES: u64 = 64 << 20;
+
 /// Reads a file, or standard input for `-`.
 pub(super) fn text_of(path: &Path) -> CliResult<String> {
     let mut bytes = Vec::new();
-    let read = match path.as_os_str() == "-" {
-        true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
-        false => std::fs::read(path).map(|read| bytes = read),
+    let opened: io::Result<Box<dyn Read>> = match path.as_os_str() == "-" {
+        true => Ok(Box::new(io::stdin())),
+        false => File::open(path).map(|file| Box::new(file) as _),
     };
+    let read = opened.and_then(|source| source.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
+    let read = read.and_then(|length| match length as u64 > MAX_TEXT_BYTES {
+        true => Err(io::Error::other("larger than 64 MiB")),
+        false => Ok(()),
+    });
     read.map_err(|error| Exit::NO_INPUT.failure(format!("failed to read {}: {error}", path.display())))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
