@@ -144,6 +144,10 @@ mod tests {
             found("Every hook must return:\n- the data\n- the error\nNever block."),
             ["Never block.", "Every hook must return: the data the error"]
         );
+        assert_eq!(
+            found("- Every hook must return:\n{ data, error }\n- the page is white"),
+            ["Every hook must return: { data, error }"]
+        );
         let plan = "- Move the page\n".repeat(7);
         assert_eq!(found(&format!("{plan}- Keep the error handling")), [""; 0]);
         assert_eq!(found("- Keep the error handling").len(), 1);

@@ -55,7 +55,8 @@ pub(crate) fn in_lines<'t>(
     let has_plan = lines.iter().filter(|line| list_item(line).is_some()).count() >= MIN_PLAN_ITEMS;
     let mut found: Vec<TypedSentence> = Vec::new();
     let mut heading: Option<(RuleStatement, &str)> = None;
-    let mut announces = false;
+    // The line of the last rule, if that ends in a colon.
+    let mut above_list: Option<&str> = None;
     for line in lines {
         let above = force_of_heading(line);
         let is_item = above.is_none() && list_item(line).is_some();
@@ -74,18 +75,17 @@ pub(crate) fn in_lines<'t>(
             _ => one,
         });
         let ones: Vec<TypedSentence> = ones.collect();
-        announces = announces && is_below(line, is_item, &ones);
-        match found
-            .last_mut()
-            .filter(|rule| announces && rule.text.len() < MAX_JOINED_BYTES)
-        {
-            Some(rule) => ones.iter().for_each(|one| rule.text.extend([" ", &one.text])),
-            None => {
-                found.extend(ones);
-                let last = found.last();
-                announces = last.is_some_and(|one| one.saying.is_some() && one.text.ends_with(':'));
-            }
+        above_list =
+            above_list.filter(|rule| is_below(line, rule) && ones.iter().all(|one| one.saying.is_none()));
+        let rule = found.last_mut().filter(|rule| rule.text.len() < MAX_JOINED_BYTES);
+        if let Some(rule) = rule.filter(|_| above_list.is_some()) {
+            ones.iter().for_each(|one| rule.text.extend([" ", &one.text]));
+            continue;
         }
+        found.extend(ones);
+        let last = found.last();
+        let is_above = last.is_some_and(|one| one.saying.is_some() && one.text.ends_with(':'));
+        above_list = is_above.then_some(line);
     }
     found
 }
@@ -111,12 +111,17 @@ fn force_of_heading(line: &str) -> Option<(RuleStatement, &str)> {
 /// Maximum size in bytes of a rule that gets another line.
 const MAX_JOINED_BYTES: usize = 200;
 
-/// Whether a line completes the rule above it, which ends in a colon: `Always group imports:`.
-fn is_below(line: &str, is_item: bool, ones: &[TypedSentence]) -> bool {
+/// Whether a line completes a rule above it that ends in a colon: `Always group imports:`.
+///
+/// An item with the same kind of marker is the next item of the rule's own list.
+fn is_below(line: &str, rule: &str) -> bool {
     /// Maximum size in bytes of such a line outside of a list.
     const SHORT: usize = 40;
-    let is_short = line.len() <= SHORT && !line.starts_with('#') && !line.ends_with(['.', '!', '?', ':']);
-    (is_item || is_short) && ones.iter().all(|one| one.saying.is_none())
+    let marker = |line: &str| list_item(line).map(|_| line.starts_with(|c: char| c.is_ascii_digit()));
+    match marker(line) {
+        None => line.len() <= SHORT && !line.starts_with('#') && !line.ends_with(['.', '!', '?', ':']),
+        item => item != marker(rule),
+    }
 }
 
 /// Minimum number of list items in a message that is a plan.
