@@ -47,6 +47,12 @@ pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>)
     if !may_replace(earlier, later) {
         return None;
     }
+    // Statements that mark no change replace each other only if they are about exactly the same.
+    let has_predicate = || old.values.iter().any(|value| value.kind == ValueKind::Words);
+    let is_marked = new.corrects || old.exclusive || new.exclusive || old.keyed || old.forbids && new.forbids;
+    if !is_marked && old.about != new.about && !has_predicate() {
+        return None;
+    }
     let words = Overlap::new(old, new);
     if old.values.is_empty() {
         return without_values(old, new, &words);
