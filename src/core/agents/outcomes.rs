@@ -14,7 +14,7 @@ use crate::text::table;
 /// Lists of `outcomes.toml`, which explains each of them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
-struct OutcomeWordings {
+pub(super) struct OutcomeWordings {
     not_run: Vec<&'static str>,
     changed: Wordings,
     unchanged: Wordings,
@@ -22,9 +22,13 @@ struct OutcomeWordings {
     overwritten: Wordings,
     unprepared: Wordings,
     preparing: Wordings,
+    pub(super) cut_off: Wordings,
+    pub(super) exit_names: Vec<&'static str>,
+    pub(super) before_exit: Vec<&'static str>,
 }
 
-static WORDINGS: LazyLock<OutcomeWordings> = LazyLock::new(|| table::read(include_str!("outcomes.toml")));
+pub(super) static WORDINGS: LazyLock<OutcomeWordings> =
+    LazyLock::new(|| table::read(include_str!("outcomes.toml")));
 
 /// Number of bytes at the start of a result that are searched for such words.
 const BEGINNING: usize = 400;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::words::WORDS;
 use crate::text::cut::{ceil, floor};
 pub(crate) use crate::text::prose::one_line;
 pub(crate) use crate::text::prose::{cut, pieces, sentences};
@@ -94,18 +95,10 @@ pub(crate) fn content_lines(text: &str) -> Vec<&str> {
 ///
 /// Some wires and tools have no other way to report a failure.
 pub(crate) fn looks_failed(text: &str) -> bool {
-    const BEGINS: [&str; 6] = [
-        "error:",
-        "error ",
-        "<tool_use_error>",
-        "traceback (most",
-        "fatal:",
-        "exception",
-    ];
     let start = text.trim_start();
     // Only the start of the result, because its text may speak of errors.
     let start = start[..floor(start, 24)].to_ascii_lowercase();
-    BEGINS.iter().any(|begins| start.starts_with(begins)) || is_trace(text)
+    WORDS.failed_first.iter().any(|begins| start.starts_with(begins)) || is_trace(text)
 }
 
 /// Whether a string is a patch.

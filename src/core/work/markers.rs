@@ -74,19 +74,6 @@ const NEAR: usize = 5;
 /// Maximum size of the previous sentence, in bytes, that is kept with a sentence which refers to it.
 const BEFORE: usize = 140;
 
-/// Words that mark a model's sentence as an assumption, unless `handoff.assumption_words` is configured.
-pub(crate) const ASSUMPTIONS: [&str; 9] = [
-    "assume",
-    "assumes",
-    "assumed",
-    "assuming",
-    "assumption",
-    "presumably",
-    "probably",
-    "should be",
-    "should work",
-];
-
 /// A sentence that is kept because of a word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AnchoredSentence {
@@ -199,7 +186,7 @@ mod tests {
 
     #[test]
     fn an_assumption_is_the_models_by_words_that_may_be_named() {
-        let words = ASSUMPTIONS.map(str::to_owned);
+        let words: Vec<String> = WORDS.assumptions.iter().map(|word| (*word).to_owned()).collect();
         let text = "The cache should be warm. I assume that the port is free. Presumably it works. It is done. \
             We must hold it, assuming nothing.";
         let found = assumptions(text, &words);

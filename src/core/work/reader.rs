@@ -9,6 +9,7 @@ use super::message::{
     IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
 };
 use super::said;
+use super::words::WORDS;
 use crate::agents::commands;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
@@ -67,7 +68,7 @@ impl Default for DraftIndexSettings {
         Self {
             tags: Vec::new(),
             markers: Vec::new(),
-            assumptions: markers::ASSUMPTIONS.map(str::to_owned).to_vec(),
+            assumptions: WORDS.assumptions.iter().map(|word| (*word).to_owned()).collect(),
             verdicts: Vec::new(),
             carry_overs: Vec::new(),
             quotes: true,

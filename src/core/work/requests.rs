@@ -30,6 +30,7 @@ struct AskingWords {
     asks_anywhere: Vec<&'static str>,
     before_request: Vec<&'static str>,
     left: Wordings,
+    next_step: Vec<&'static str>,
     personal: Phrases,
 }
 
@@ -166,6 +167,13 @@ pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         at -= 1;
     }
     at
+}
+
+/// Whether a sentence announces the next step.
+pub(crate) fn names_next_step(sentence: &str) -> bool {
+    let small = sentence.to_lowercase();
+    // A sentence that ends with a colon announces the calls after it, which have already run.
+    !small.trim_end().ends_with(':') && ASKING.next_step.iter().any(|words| small.starts_with(words))
 }
 
 /// Whether nothing of the current task is open.

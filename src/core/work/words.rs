@@ -13,6 +13,8 @@ use crate::text::table;
 pub(crate) struct DraftWords {
     pub(crate) done: Vec<&'static str>,
     pub(crate) not_done: Vec<&'static str>,
+    pub(crate) assumptions: Vec<&'static str>,
+    pub(crate) failed_first: Vec<&'static str>,
     pub(crate) leaves: Vec<&'static str>,
     pub(crate) as_it_is: Vec<&'static str>,
     pub(crate) pointing: Vec<&'static str>,

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::agents::commands::CommandPurpose;
+use crate::agents::outcomes::WORDINGS;
 use crate::text::table;
 
 /// Number of lines at the end that may hold the exit code. Lines after it may label a signal, a duration or a
@@ -17,41 +18,6 @@ const LAST: usize = 6;
 
 /// Maximum length of such a line in bytes. A longer line is output.
 const LONGEST: usize = 400;
-
-/// Words before a code, in addition to those that name it.
-const BEFORE: [&str; 18] = [
-    "command",
-    "process",
-    "program",
-    "script",
-    "shell",
-    "tool",
-    "the",
-    "with",
-    "a",
-    "exited",
-    "failed",
-    "finished",
-    "completed",
-    "terminated",
-    "ended",
-    "returned",
-    "non-zero",
-    "nonzero",
-];
-
-/// Words that name a code.
-const CODE: [&str; 9] = [
-    "code",
-    "status",
-    "exit_code",
-    "exit_status",
-    "exitcode",
-    "exit-code",
-    "returncode",
-    "return_code",
-    "rc",
-];
 
 /// Maximum number of words in a line that labels something other than an exit code.
 const LABEL_WORDS: usize = 4;
@@ -136,11 +102,12 @@ fn worded(line: &str) -> Option<i32> {
         .filter(|word| !word.is_empty())
     {
         is_exit |= word.starts_with("exit") || word.starts_with("return") || word == "rc";
-        named |= CODE.contains(&word);
+        let is_name = WORDINGS.exit_names.contains(&word);
+        named |= is_name;
         // With these words the line reports an end even without the word `exit`.
         carries |= matches!(word, "command" | "process" | "failed");
         // Any other word makes it a sentence about something else, such as "expected exit code 1".
-        if !(CODE.contains(&word) || BEFORE.contains(&word) || word == "exit" || word == "return") {
+        if !(is_name || WORDINGS.before_exit.contains(&word) || word == "exit" || word == "return") {
             return None;
         }
     }

@@ -8,24 +8,12 @@ use regex::RegexSet;
 
 use super::exit_lines::RUNNERS;
 use crate::agents::commands::CommandPurpose;
+use crate::agents::outcomes::WORDINGS;
 
 /// Number of lines at the start that are examined. Lines between the two ends are skipped, to bound the work.
 const FIRST: usize = 200;
 /// Number of lines at the end that are examined.
 const LAST: usize = 400;
-
-/// Lower-case words that show that the run was cut off, in the first line or after the closing one.
-const CUT_OFF: [&str; 9] = [
-    "timed out",
-    "timeout",
-    "in background",
-    "in the background",
-    "still running",
-    "did not complete",
-    "interrupted",
-    "killed",
-    "aborted",
-];
 
 /// Maximum length of an examined line in bytes. A longer line is output.
 const LONGEST: usize = 600;
@@ -151,18 +139,14 @@ impl ClosingLines {
                 };
                 // The success must be near the end: after many more lines it is not the close of the run.
                 let closes = lines - line <= CLOSING * 4 && following().count() < CLOSING;
-                match closes && !text.lines().take(1).chain(following()).any(is_cut_off) {
+                let mut around = text.lines().take(1).chain(following());
+                match closes && !around.any(|line| WORDINGS.cut_off.occur_in(line)) {
                     true => ReportedResult::Passed(runner.purpose),
                     false => ReportedResult::Silent,
                 }
             }
         }
     }
-}
-
-fn is_cut_off(line: &str) -> bool {
-    let small = line.to_ascii_lowercase();
-    CUT_OFF.iter().any(|words| small.contains(words))
 }
 
 /// Removes colors, margins and double spaces from a line.

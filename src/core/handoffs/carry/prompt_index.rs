@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::handoffs::recall::is_empty_word;
-use crate::text::prose::{has_word, sentences};
+use crate::text::prose::sentences;
 use crate::text::stem::stem;
+use crate::work::said::words::WORDS;
 
 /// The sentences of a prompt by their words.
 pub(super) struct PromptIndex {
@@ -15,22 +16,6 @@ pub(super) struct PromptIndex {
     /// Whether each sentence negates something.
     denies: Vec<bool>,
 }
-
-/// Words of negation.
-const DENIES: [&str; 12] = [
-    "not",
-    "never",
-    "no",
-    "don't",
-    "without",
-    "avoid",
-    "forbidden",
-    "must not",
-    "nobody",
-    "none",
-    "only",
-    "off",
-];
 
 impl PromptIndex {
     pub(super) fn from_prompt(prompt: &str) -> Self {
@@ -44,7 +29,7 @@ impl PromptIndex {
                     list.push(n);
                 }
             }
-            denies.push(DENIES.iter().any(|word| has_word(&small, word)));
+            denies.push(WORDS.denies.occur_in(&small));
         }
         Self {
             plain: format!(" {} ", plain(prompt)),

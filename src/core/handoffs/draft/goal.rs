@@ -61,20 +61,3 @@ pub(super) fn earlier_goal(work: &Work<'_>) -> Option<(usize, String)> {
     };
     typed.filter(|(_, goal)| !goal.is_empty()).or_else(handed_over)
 }
-
-/// Whether a sentence announces the next step.
-pub(super) fn names_next_step(sentence: &str) -> bool {
-    const NEXT: [&str; 8] = [
-        "next",
-        "now i",
-        "i'll",
-        "i will",
-        "let me",
-        "remaining:",
-        "then i",
-        "todo:",
-    ];
-    let small = sentence.to_lowercase();
-    // A sentence that ends with a colon announces the calls after it, which have already run.
-    !small.trim_end().ends_with(':') && NEXT.iter().any(|word| small.starts_with(word))
-}

@@ -2,7 +2,7 @@
 
 use super::carried;
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
-use super::goal::{EARLIER_GOAL, LAST_GOAL, OPEN_GOAL, earlier_goal, goal_in, names_next_step};
+use super::goal::{EARLIER_GOAL, LAST_GOAL, OPEN_GOAL, earlier_goal, goal_in};
 use super::keeps::{self, RetentionReason};
 use super::request::{DraftSection, DraftSpec};
 use crate::agents::commands::CommandPurpose;
@@ -236,7 +236,7 @@ impl DraftBuilder<'_, '_> {
             let last = self.work.turns.last().and_then(|turn| turn.replies.last());
             let next = last
                 .into_iter()
-                .flat_map(|reply| sentences(&reply.text).filter(|s| names_next_step(s)));
+                .flat_map(|reply| sentences(&reply.text).filter(|s| requests::names_next_step(s)));
             steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
         }
         let turns = self.work.turns.len();

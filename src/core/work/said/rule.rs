@@ -239,17 +239,11 @@ fn standing(sentence: &str) -> Option<&str> {
 fn announces(sentence: &str) -> bool {
     const SHORT: usize = 80;
     let small = sentence.to_lowercase();
-    let scope = [
-        "for the rest of",
-        "from now on",
-        "important constraint",
-        "in this session",
-    ];
     let end = small.trim_end_matches(['.', ':', ' ']);
     let is_scope = end.ends_with("session") || end.ends_with("from now on");
     sentence.len() <= SHORT
         && is_scope
-        && scope.iter().any(|words| small.contains(words))
+        && WORDS.announces.occur_in(&small)
         && small.split_whitespace().count() < 12
 }
 
@@ -355,16 +349,12 @@ fn is_participle(word: &str) -> bool {
 /// After a pronoun, before a past tense and at the end, the word only describes (`it never fails`, `the answer never
 /// came`).
 fn has_never(small: &str) -> bool {
-    const DESCRIBES: [&str; 20] = [
-        "it", "this", "that", "they", "he", "she", "i", "which", "has", "have", "had", "was", "us", "me",
-        "them", "to", "would", "could", "did", "does",
-    ];
     ["never", "always"].iter().any(|word| {
         small.match_indices(word).any(|(at, _)| {
             let before = small[..at].split_whitespace().next_back();
             let mut after = small[at + word.len()..].split(|c: char| !c.is_alphanumeric());
             let after = after.find(|word| !word.is_empty()).unwrap_or_default();
-            let is_noun = before.is_some_and(|before| !DESCRIBES.contains(&before));
+            let is_noun = before.is_some_and(|before| !WORDS.no_subject.contains(&before));
             is_noun && !after.is_empty() && !is_participle(after) && has_word(&small[at..], word)
         })
     })

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::text::phrases::Phrases;
+use crate::text::phrases::{Phrases, Wordings};
 use crate::text::prose::lower;
 use crate::text::table;
 
@@ -37,6 +37,9 @@ pub(crate) struct RuleWords {
     pub(super) standing: Vec<&'static str>,
     pub(super) standing_first: Vec<&'static str>,
     pub(super) refers: Vec<&'static str>,
+    pub(crate) denies: Phrases,
+    pub(super) announces: Wordings,
+    pub(super) no_subject: Vec<&'static str>,
     pub(crate) open: Phrases,
     pub(crate) not_open: Phrases,
 }
