@@ -23,6 +23,7 @@ at_sizes! {
     drafts_of_hostile_transcripts
     searches_in_hostile_transcripts
     hostile_words
+    sentences_of_a_result
 }
 
 /// Both methods without a model, and the completion of a model's document.
@@ -192,7 +193,7 @@ const SEARCHED: [Shape; 6] = [
     }),
 ];
 
-const SAID: [Shape; 12] = [
+const SAID: [Shape; 9] = [
     ("rules of their own", |n| {
         said(n, |n| format!("Never touch module m{n}."))
     }),
@@ -225,36 +226,7 @@ const SAID: [Shape; 12] = [
     ("sentinels without an end, on one line", |n| {
         vec![user(&"[[handoff-resume:x [[/handoff-resume:y]] ".repeat(2 * n))]
     }),
-    ("sentences of a result that are all alike", |n| {
-        let lines = "The importer must never run before the exporter.\n".repeat(n);
-        quoted(&lines, &lines)
-    }),
-    ("sentences of a result that begin alike", |n| {
-        quoted(&nested(n), &nested(n))
-    }),
-    ("sentences of a result of one letter", |n| {
-        quoted(&"a".repeat(50 * n), &nested(n))
-    }),
 ];
-
-/// A result, and a user's message that quotes it.
-fn quoted(result: &str, said: &str) -> Vec<Value> {
-    let mut all = vec![user("go")];
-    all.extend(ran("r", "cat notes", result, false));
-    all.extend([model("Done."), user(said)]);
-    all
-}
-
-/// Lines of one letter, each one longer than the last, of about `50 * n` bytes.
-fn nested(n: usize) -> String {
-    let lines = (40..).map(|len| "a".repeat(len) + "\n");
-    let mut left = 50 * n;
-    let lines = lines.take_while(|line| {
-        left = left.saturating_sub(line.len());
-        left > 0
-    });
-    lines.collect()
-}
 
 fn drafts_of_hostile_transcripts(sizes: &[usize]) {
     check(&DRAFTED, drafts, sizes);
@@ -268,20 +240,24 @@ fn hostile_words(sizes: &[usize]) {
     check(&SAID, carries, sizes);
 }
 
-/// Checks that ten times the size takes about ten times as long, in processor time of the current thread, which
-/// excludes other work on the machine.
-///
-/// A hundred times as long would reveal a search that starts over.
-fn check(shapes: &[Shape], reader: fn(&View), sizes: &[usize]) {
+/// Processor time of the current thread, which excludes other work on the machine.
+fn worked(work: impl FnOnce()) -> Duration {
     let now = || {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Duration::try_from(now).unwrap()
     };
+    let began = now();
+    work();
+    now() - began
+}
+
+/// Checks that ten times the size takes about ten times as long.
+///
+/// A hundred times as long would reveal a search that starts over.
+fn check(shapes: &[Shape], reader: fn(&View), sizes: &[usize]) {
     let time = |messages: &[Value]| {
         let view = view(messages);
-        let began = now();
-        reader(&view);
-        now() - began
+        worked(|| reader(&view))
     };
     let count = sizes.last().map_or(0, |size| *size.min(&LARGEST)) / 100;
     for (name, make) in shapes {
@@ -291,5 +267,29 @@ fn check(shapes: &[Shape], reader: fn(&View), sizes: &[usize]) {
         let small = small.max(Duration::from_millis(4));
         let large = time(&make(count));
         assert!(large < small * 40, "{name}: {small:?}, then {large:?}");
+    }
+}
+
+/// The user's sentences occur in an earlier result again and again, or within each other.
+fn sentences_of_a_result(_: &[usize]) {
+    let alike = "The importer must never run before the exporter.\n".repeat(6_000);
+    let nested: String = (40..770).map(|len| "a".repeat(len) + "\n").collect();
+    for (name, said) in [("alike", alike), ("nested", nested)] {
+        let time = |result: &str| {
+            let mut messages = ran("r", "cat notes", result, false).to_vec();
+            messages.extend([model("Done."), user(&said)]);
+            let view = view(&messages);
+            worked(|| {
+                let _ = UserMessages::from_transcript(&Transcript::from_view(&view), &[], None);
+            })
+        };
+        let other = time(&"The page has a list of all. ".repeat(12_000));
+        for result in [&said, &"a".repeat(300_000)] {
+            let found = time(result);
+            assert!(
+                found < other * 10,
+                "{name}: {other:?} without, {found:?} with them"
+            );
+        }
     }
 }

@@ -43,3 +43,14 @@ async fn without_thresholds_or_beside_the_loop_no_branch_is_followed() {
     let mut summary = summary.exchange().await;
     assert!(context::enter(&mut summary).is_none() && summary.branch.is_none());
 }
+
+#[tokio::test]
+async fn the_same_request_again_is_not_new_in_its_branch() {
+    let stage = Stage::with(thresholds);
+    let mut first = exchange(&stage, 0).await;
+    assert!(context::enter(&mut first).is_some());
+    let mut again = exchange(&stage, 0).await;
+    assert!(context::enter(&mut again).is_none() && again.branch.is_some());
+    let mut next = exchange(&stage, 1).await;
+    assert!(context::enter(&mut next).is_some());
+}

@@ -10,6 +10,7 @@ mod loaded_tools;
 mod offering;
 mod pairing;
 mod reading;
+mod showing;
 mod writing;
 
 use std::sync::Arc;
