@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts};
-use crate::harness::program::config_for;
+use crate::harness::program::{baton_over, config_for, printed};
 use crate::harness::{AgentWire, post, temp};
 
 /// A provider, a place for agents, and a state directory.
@@ -141,11 +141,8 @@ impl Scene {
         assert!(heard.text().contains("Fresh."), "{}", heard.text());
         fs::write(self.path("claude.go"), "").unwrap();
         assert!(run.0.wait().unwrap().success());
-        let mut list = Command::new(env!("CARGO_BIN_EXE_baton"));
-        list.args(["handoffs", "show", "--json", "--config"])
-            .arg(&self.config);
-        let latest = list.arg("--state-dir").arg(&self.state).output().unwrap();
-        let latest: Value = serde_json::from_slice(&latest.stdout).unwrap();
+        let latest = baton_over(&self.config, &self.state, &["handoffs", "show", "--json"]);
+        let latest: Value = serde_json::from_str(&printed(latest)).unwrap();
         latest["id"].as_str().unwrap().to_owned()
     }
 }
@@ -907,7 +904,8 @@ async fn a_handoff_is_resumed_in_any_agent() {
         "{}",
         text(&unknown.stderr)
     );
-    archive(&scene.config, &scene.state, &id);
+    let archived = baton_over(&scene.config, &scene.state, &["handoffs", "archive", &id]);
+    assert!(archived.status.success(), "{archived:?}");
     let out = resume(&[&id, "--with", "claude"]);
     assert!(out.status.success() && text(&out.stdout).contains(&line));
     assert_eq!(
@@ -951,18 +949,4 @@ async fn what_is_resumed_is_compared_with_its_repository() {
     let json = resumed();
     assert_eq!(json["drifted"], true, "{json}");
     assert!(json["drift"].as_str().unwrap().starts_with("Drift: "), "{json}");
-}
-
-fn archive(config: &Path, state: &Path, id: &str) {
-    let mut archive = Command::new(env!("CARGO_BIN_EXE_baton"));
-    archive.args(["handoffs", "archive", id, "--config"]).arg(config);
-    assert!(
-        archive
-            .arg("--state-dir")
-            .arg(state)
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
 }

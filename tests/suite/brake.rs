@@ -4,6 +4,7 @@ mod limits;
 mod loops;
 
 use std::path::Path;
+use std::process::Command;
 
 use baton_core::brake::{BrakeOutcome, repeated_call};
 use baton_core::record::WireId;
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::conversations::replicas;
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{Program, baton, baton_over, config_for, printed};
 use crate::harness::redis::RedisServer;
 use crate::harness::{Baton, RawResponse, memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, fresh, handoff};
@@ -594,29 +595,25 @@ async fn a_killed_program_keeps_its_budget() {
             .unwrap()
             .is_none()
     );
-    let mut savings = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
-    let savings = savings.args(["savings", "--json", "--config"]).arg(&config);
-    let output = savings
-        .arg("--state-dir")
-        .arg(dir.path().join("state"))
-        .output()
-        .unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let output = baton_over(&config, &dir.path().join("state"), &["savings", "--json"]);
+    let report: Value = serde_json::from_str(&printed(output)).unwrap();
     assert_eq!(
         (&report["stopped"], &report["total"]["exchanges"]),
         (&json!(5), &json!(3))
     );
 }
 
+/// Returns whether a command succeeds, and all that it prints.
+fn told(command: &mut Command) -> (bool, String) {
+    let output = command.output().unwrap();
+    let all = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(all).unwrap())
+}
+
 #[test]
 fn bad_budgets_are_refused_with_what_is_expected() {
     let dir = temp();
     let config = dir.path().join("baton.toml");
-    let baton = || std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
-    let said = |output: std::process::Output| {
-        let all = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(all).unwrap())
-    };
     for (key, value) in [
         ("session_dollars", "0"),
         ("session_dollars", "-1"),
@@ -633,7 +630,7 @@ fn bad_budgets_are_refused_with_what_is_expected() {
         ("no_progress", "\"yes\""),
     ] {
         std::fs::write(&config, format!("[brake]\n{key} = {value}\n")).unwrap();
-        let (is_good, text) = said(baton().args(["check", "--config"]).arg(&config).output().unwrap());
+        let (is_good, text) = told(baton(dir.path(), &["check", "--config"]).arg(&config));
         assert!(
             !is_good && text.contains(&format!("brake.{key}")) && text.contains("do: write"),
             "{text}"
@@ -641,7 +638,7 @@ fn bad_budgets_are_refused_with_what_is_expected() {
     }
     for budget in ["0", "-1", "1e99", "5 EUR", "nan"] {
         let budget = format!("--budget={budget}");
-        let (is_good, text) = said(baton().args(["run", &budget, "true"]).output().unwrap());
+        let (is_good, text) = told(&mut baton(dir.path(), &["run", &budget, "true"]));
         assert!(
             !is_good && text.contains("a budget is a number of US dollars"),
             "{text}"

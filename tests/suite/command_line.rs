@@ -2,25 +2,15 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use baton_llm::state::store::sqlite::SqliteStore;
 use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::Value;
 
 use crate::harness::fixture::{PROMPT, handoff, history, texts};
-use crate::harness::program::{Program, ask, config_for};
+use crate::harness::program::{Program, ask, baton, config_for};
 use crate::harness::temp;
-
-fn baton(dir: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command
-        .env_clear()
-        .env("HOME", dir)
-        .env("XDG_CONFIG_HOME", dir)
-        .args(words);
-    command
-}
 
 fn done(dir: &Path, words: &[&str]) -> Output {
     baton(dir, words)

@@ -16,9 +16,8 @@ async fn the_line_for_a_shell_names_no_credential_and_works() {
         let run = Run::new(variant, [handoff(), fresh()]).await;
         run.fixture.ask(&run.fixture.history(), true).await;
         let id = run.bill(1).await.remove(0).id;
-        let mut show = Command::new(env!("CARGO_BIN_EXE_baton"));
-        show.env_clear().env("HOME", run.dir.path());
-        show.args(["show", &id, "--curl", "--leg", "2", "--state-dir"]);
+        let words = ["show", &id, "--curl", "--leg", "2", "--state-dir"];
+        let mut show = crate::harness::program::baton(run.dir.path(), &words);
         let output = tokio::task::block_in_place(|| show.arg(run.dir.path()).output()).unwrap();
         assert!(output.status.success(), "{output:?}");
         let line = String::from_utf8(output.stdout).unwrap();

@@ -615,13 +615,9 @@ async fn the_commands_list_show_validate_and_archive() {
 /// Runs the program in a directory that is both its home and its state. Returns the exit code, standard
 /// output and standard error.
 fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
-    let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
-        .env_clear()
-        .env("HOME", dir)
-        .env("XDG_CONFIG_HOME", dir)
+    let done = harness::program::baton(dir, args)
         .env("PATH", std::env::var("PATH").unwrap_or_default())
         .current_dir(dir)
-        .args(args)
         .arg("--state-dir")
         .arg(dir)
         .output()
@@ -916,11 +912,7 @@ async fn list_follow_prints_what_changes_as_json_lines() {
         document: "{}".into(),
     };
     store.put_document(&document(1)).await.unwrap();
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
-        .env_clear()
-        .env("HOME", dir.path())
-        .env("XDG_CONFIG_HOME", dir.path())
-        .args(["handoffs", "list", "--follow", "--state-dir"])
+    let mut child = harness::program::baton(dir.path(), &["handoffs", "list", "--follow", "--state-dir"])
         .arg(dir.path())
         .stdout(std::process::Stdio::piped())
         .spawn()

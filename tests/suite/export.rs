@@ -2,7 +2,7 @@
 //! parts.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use baton_llm::state::config::HandoffMode;
@@ -79,9 +79,8 @@ impl Run {
 }
 
 fn baton(dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command.env_clear().env("HOME", dir).env("XDG_CONFIG_HOME", dir);
-    command.args(args).arg("--state-dir").arg(dir).output().unwrap()
+    let mut command = harness::program::baton(dir, args);
+    command.arg("--state-dir").arg(dir).output().unwrap()
 }
 
 /// The parts of an export: speaker, kind, and text.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::handoff_to;
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{Program, baton_over, config_for, printed};
 use crate::harness::redis::RedisServer;
 use crate::harness::{AgentWire, Message, post, temp};
 
@@ -67,15 +67,8 @@ fn kept(dir: &Path, client: &str) -> [bool; 2] {
 }
 
 fn forget(config: &Path, state: &Path, args: &[&str]) -> Value {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command
-        .args(["store", "forget", "--json", "--config"])
-        .arg(config)
-        .arg("--state-dir")
-        .arg(state);
-    let done = command.args(args).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    serde_json::from_slice(&done.stdout).unwrap()
+    let words = [&["store", "forget", "--json"], args].concat();
+    serde_json::from_str(&printed(baton_over(config, state, &words))).unwrap()
 }
 
 /// A proxy with two clients; each of them has handed over.
@@ -158,12 +151,8 @@ async fn a_conversation_and_a_handoff_are_forgotten() {
     let state = dir.path().join("state");
     let (config, _provider, _) = served(dir.path(), &state, "").await;
     let list = |client: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command
-            .args(["handoffs", "list", "--json", "--config"])
-            .arg(&config);
-        let done = command.arg("--state-dir").arg(&state).output().unwrap();
-        let all: Vec<Value> = serde_json::from_slice(&done.stdout).unwrap();
+        let listed = printed(baton_over(&config, &state, &["handoffs", "list", "--json"]));
+        let all: Vec<Value> = serde_json::from_str(&listed).unwrap();
         all.into_iter().find(|one| one["principal"] == client).unwrap()
     };
     let (ada, grace) = (list("ada"), list("grace"));
@@ -180,18 +169,7 @@ async fn a_conversation_and_a_handoff_are_forgotten() {
     let done = forget(&config, &state, &["--handoff", grace["id"].as_str().unwrap()]);
     assert_eq!(done["records"]["handoffs"], 1, "{done}");
     assert!(!kept(&state, "grace")[1], "the carry-over prompt");
-    let check = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .args(["store", "check", "--config"])
-        .arg(&config)
-        .arg("--state-dir")
-        .arg(&state)
-        .output()
-        .unwrap();
-    assert!(
-        check.status.success(),
-        "{}",
-        String::from_utf8_lossy(&check.stdout)
-    );
+    printed(baton_over(&config, &state, &["store", "check"]));
 }
 
 mod redis {

@@ -11,17 +11,13 @@ use baton_core::record::WireId;
 use serde_json::{Value, json};
 
 use crate::drafts::sessions;
+use crate::harness::program;
 
 fn command(dir: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    let mut command = program::baton(dir, &[&["handoffs"], args].concat());
     command
-        .env_clear()
-        .env("HOME", dir)
-        .env("XDG_CONFIG_HOME", dir)
         .env("XDG_STATE_HOME", dir.join("state"))
         .current_dir(dir)
-        .args(["handoffs"])
-        .args(args)
         .stdin(Stdio::null());
     if let Ok(path) = std::env::var("PATH") {
         command.env("PATH", path);
@@ -186,15 +182,9 @@ fn a_file_is_written_found_listed_and_put_away() {
     );
     assert!(said(dir, &["list", "--ledger", "api"]).contains("- blockers: no key\n"));
     // The status line of the proxy fits into a status bar.
-    let status = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .env("HOME", dir)
-        .env("XDG_CONFIG_HOME", dir)
-        .env("XDG_STATE_HOME", dir.join("state"))
-        .args(["doctor", "--line"])
-        .output()
-        .unwrap();
-    let status = String::from_utf8(status.stdout).unwrap();
-    assert_eq!(status, "baton off, 0 handoffs\n");
+    let mut status = program::baton(dir, &["doctor", "--line"]);
+    let status = status.env("XDG_STATE_HOME", dir.join("state")).output();
+    assert_eq!(program::printed(status.unwrap()), "baton off, 0 handoffs\n");
     let archived = path_of(&said(dir, &["archive", &short]));
     assert!(archived.is_file() && !second.exists());
     assert_eq!(

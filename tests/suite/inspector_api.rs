@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::harness::AgentWire;
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{handoff, history, then, user};
-use crate::harness::program::{Program, ask, config_for};
+use crate::harness::program::{Program, ask, baton, config_for, printed};
 use crate::harness::{client, post, read, temp};
 
 /// Time limit for the journal.
@@ -62,15 +62,8 @@ async fn listed(program: &Program, filter: &str, count: usize) -> Vec<Value> {
 }
 
 fn log(state: &Path, filter: &[&str]) -> (bool, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    let output = command
-        .env("HOME", state)
-        .env("XDG_CONFIG_HOME", state)
-        .args(["log", "--jsonl", "--state-dir"])
-        .arg(state)
-        .args(filter)
-        .output()
-        .unwrap();
+    let mut command = baton(state, &["log", "--jsonl", "--state-dir"]);
+    let output = command.arg(state).args(filter).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(text).unwrap())
 }
@@ -172,14 +165,12 @@ async fn the_bill_is_the_same_on_the_api_and_on_the_command_line() {
             .admin(&format!("/api/savings?by={by}&since=1h"))
             .await
             .json();
-        let output = Command::new(env!("CARGO_BIN_EXE_baton"))
-            .env("HOME", dir.path())
-            .env("XDG_CONFIG_HOME", dir.path())
-            .args(["savings", "--json", "--since", "1h", "--by", by, "--state-dir"])
-            .arg(dir.path())
-            .output()
-            .unwrap();
-        let command: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut savings = baton(
+            dir.path(),
+            &["savings", "--json", "--since", "1h", "--by", by, "--state-dir"],
+        );
+        let output = printed(savings.arg(dir.path()).output().unwrap());
+        let command: Value = serde_json::from_str(&output).unwrap();
         assert_eq!(api, command, "{by}");
         assert_eq!(api["total"]["exchanges"], 1, "{api}");
     }
@@ -237,17 +228,12 @@ async fn without_a_proxy_the_page_is_read_only() {
     let (program, _provider) = run(dir.path()).await;
     listed(&program, "", 4).await;
     let command = |args: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command
-            .env("HOME", dir.path())
-            .env("XDG_CONFIG_HOME", dir.path())
-            .env("BATON_ADMIN__LISTEN", "127.0.0.1:0")
-            .args(args)
-            .arg("--state-dir")
-            .arg(dir.path());
+        let mut command = baton(dir.path(), args);
+        command.env("BATON_ADMIN__LISTEN", "127.0.0.1:0");
+        command.arg("--state-dir").arg(dir.path());
         command
     };
-    let text = |args: &[&str]| String::from_utf8(command(args).output().unwrap().stdout).unwrap();
+    let text = |args: &[&str]| printed(command(args).output().unwrap());
     assert!(text(&["ui"]).contains(&format!("its page is {}", program.admin)));
     drop(program);
     let mut child = command(&["ui"]).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,7 +1,6 @@
 //! The journal of the real proxy: it contains exactly the bytes on the wire, and never delays an exchange.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -486,25 +485,9 @@ async fn foreign_origins_and_missing_tokens_are_refused() {
     assert_eq!(guarded.get("/api/status", token).await.0, 200);
 }
 
-fn baton(dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command.env_clear().env("HOME", dir).env("XDG_CONFIG_HOME", dir);
-    command
-}
-
 fn said(dir: &Path, args: &[&str]) -> String {
-    let done = baton(dir)
-        .args(args)
-        .arg("--state-dir")
-        .arg(dir)
-        .output()
-        .unwrap();
-    assert!(
-        done.status.success(),
-        "{args:?}: {}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    String::from_utf8(done.stdout).unwrap()
+    let mut command = program::baton(dir, args);
+    program::printed(command.arg("--state-dir").arg(dir).output().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -558,7 +541,7 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
         "exchange received legs shown",
     );
     for what in [&["--leg", "9"][..], &["--leg", "9", "--sent"]] {
-        let mut command = baton(dir.path());
+        let mut command = program::baton(dir.path(), &[]);
         command
             .args(["show", short, "--state-dir"])
             .arg(dir.path())

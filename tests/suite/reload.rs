@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::program::Program;
+use crate::harness::program::{Program, baton_over};
 use crate::harness::{AgentWire, RawResponse, client, open, post, read_until, temp};
 
 /// A running program whose config file changes.
@@ -245,10 +245,7 @@ async fn a_key_that_is_added_is_redacted_in_the_journal() {
     let state = served.config.with_file_name("state");
     let due = Instant::now() + Duration::from_secs(20);
     let received = loop {
-        let mut show = Command::new(env!("CARGO_BIN_EXE_baton"));
-        show.args(["show", exchange, "--received", "--config"])
-            .arg(&served.config);
-        let shown = show.arg("--state-dir").arg(&state).output().unwrap();
+        let shown = baton_over(&served.config, &state, &["show", exchange, "--received"]);
         if shown.status.success() {
             break String::from_utf8(shown.stdout).unwrap();
         }

@@ -56,13 +56,7 @@ impl Run {
 /// Runs the program without the config of this machine's user.
 fn command(args: &[&str]) -> std::process::Output {
     let home = harness::temp();
-    std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
-        .env_clear()
-        .env("HOME", home.path())
-        .env("XDG_CONFIG_HOME", home.path())
-        .args(args)
-        .output()
-        .unwrap()
+    harness::program::baton(home.path(), args).output().unwrap()
 }
 
 /// Every leg counts once, at the price of the responding model, on every wire, streamed and in one piece.

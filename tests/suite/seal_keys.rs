@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::fixture::{PROMPT, handoff, history, said, texts, then, user};
-use crate::harness::program::{Program, ask, config_for};
+use crate::harness::program::{self, Program, ask, config_for};
 use crate::harness::redis::RedisServer;
 use crate::harness::temp;
 
@@ -22,14 +22,8 @@ use crate::harness::temp;
 const ROTATION: u64 = 60;
 
 fn baton(state: &Path, config: Option<&Path>, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command
-        .args(args)
-        .arg("--state-dir")
-        .arg(state)
-        .env("HOME", state)
-        .env("XDG_CONFIG_HOME", state)
-        .env_remove("BATON_CONFIG");
+    let mut command = program::baton(state, args);
+    command.arg("--state-dir").arg(state);
     if let Some(config) = config {
         command.arg("--config").arg(config);
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts};
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{Program, baton_over, config_for, printed};
 use crate::harness::{AgentWire, client, post, temp};
 
 fn model(seen: &Received) -> Reply {
@@ -23,11 +23,7 @@ fn model(seen: &Received) -> Reply {
 
 /// Returns the output of a command.
 fn said(config: &Path, state: &Path, words: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command.args(words).arg("--config").arg(config);
-    let out = command.arg("--state-dir").arg(state).output().unwrap();
-    assert!(out.status.success(), "{out:?}");
-    String::from_utf8(out.stdout).unwrap()
+    printed(baton_over(config, state, words))
 }
 
 fn signal(program: &Program, name: &str) {
@@ -208,9 +204,7 @@ async fn readiness_is_an_exit_code() {
     let dir = temp();
     let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
     let not_ready = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args(["doctor", "--ready", "--config"]).arg(&config);
-        let out = command.arg("--state-dir").arg(&state).output().unwrap();
+        let out = baton_over(&config, &state, &["doctor", "--ready"]);
         assert_eq!(out.status.code(), Some(69), "{out:?}");
         String::from_utf8(out.stderr).unwrap()
     };

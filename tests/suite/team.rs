@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::handoff;
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{Program, baton_over, config_for, printed};
 use crate::harness::{AgentWire, Message, RawResponse, client as client_of_tests, post, read, temp};
 
 fn user(text: &str) -> Value {
@@ -405,16 +405,7 @@ async fn whoever_sent_a_request_is_named() {
         metrics.contains("baton_client_exchanges_total{client=\"ada\",outcome=\"complete\"} 1\n"),
         "{metrics}"
     );
-    let listed = |args: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
-        command
-            .args(args)
-            .arg("--config")
-            .arg(&config)
-            .arg("--state-dir")
-            .arg(&state);
-        String::from_utf8(command.output().unwrap().stdout).unwrap()
-    };
+    let listed = |args: &[&str]| printed(baton_over(&config, &state, args));
     let list = listed(&["handoffs", "list"]);
     assert!(list.contains("CLIENT") && list.contains(" ada "), "{list}");
     let rows: Value = serde_json::from_str(&listed(&["log", "client:grace", "--json"])).unwrap();

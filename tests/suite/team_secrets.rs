@@ -15,15 +15,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{self, Program, baton_over, config_for};
 use crate::harness::{AgentWire, post, temp};
 
 /// Runs `baton` over the config and state of a directory.
 fn baton(dir: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    let options = [dir.join("baton.toml"), dir.join("state")];
-    command.args(args).arg("--config").arg(&options[0]);
-    command.arg("--state-dir").arg(&options[1]).output().unwrap()
+    baton_over(&dir.join("baton.toml"), &dir.join("state"), args)
+}
+
+fn check(dir: &Path) -> Output {
+    let mut command = program::baton(dir, &["check", "--config"]);
+    command.arg(dir.join("baton.toml")).output().unwrap()
 }
 
 fn said(output: &Output) -> String {
@@ -177,11 +179,7 @@ async fn a_broken_file_refuses_its_own_client_only() {
     let checked = baton(dir.path(), &["client", "list"]);
     assert!(checked.status.success(), "{}", said(&checked));
     assert!(said(&checked).contains("refused: ") && said(&checked).contains("fifo.toml"));
-    let checked = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .args(["check", "--config"])
-        .arg(&config)
-        .output()
-        .unwrap();
+    let checked = check(dir.path());
     assert_eq!(checked.status.code(), Some(78), "{}", said(&checked));
     // A proxy that starts now refuses the same clients.
     drop(program);
@@ -213,13 +211,7 @@ fn secrets_are_regular_files_that_others_cannot_read() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let file = clients.join("ada.toml");
     assert_eq!((mode(&clients), mode(&file)), (0o755, 0o644));
-    let check = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        let command = command
-            .args(["check", "--config"])
-            .arg(dir.path().join("baton.toml"));
-        command.output().unwrap()
-    };
+    let check = || check(dir.path());
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set(dir.path(), 0o755);
     for (path, open, closed, expected) in [

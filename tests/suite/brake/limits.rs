@@ -208,12 +208,7 @@ fn bad_limits_of_a_client_name_key_file_and_line() {
     let clients = dir.path().join("clients");
     std::fs::create_dir(&clients).unwrap();
     let config = dir.path().join("baton.toml");
-    let said = || {
-        let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_baton"));
-        let output = check.args(["check", "--config"]).arg(&config).output().unwrap();
-        let all = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(all).unwrap())
-    };
+    let said = || super::told(super::baton(dir.path(), &["check", "--config"]).arg(&config));
     for (key, value) in [
         ("session_dollars", "0"),
         ("day_dollars", "-1"),

@@ -35,22 +35,29 @@ fn plain(who: usize) -> Step {
     )
 }
 
-fn holds(steps: Vec<Step>) {
-    holds_with(AgentQuirks::default(), steps);
-}
-
-fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
-    let plan = Plan {
+/// These steps of an agent without quirks, whose model searches what was cut.
+fn plan(steps: Vec<Step>) -> Plan {
+    Plan {
         opening: 1,
         forbids: false,
-        quirks,
+        quirks: AgentQuirks::default(),
         recall: true,
         stops: false,
         steps,
         nudge_from: 0,
         auto_from: 0,
-    };
-    goes_well(&plan);
+    }
+}
+
+fn holds(steps: Vec<Step>) {
+    goes_well(&plan(steps));
+}
+
+fn holds_with(quirks: AgentQuirks, steps: Vec<Step>) {
+    goes_well(&Plan {
+        quirks,
+        ..plan(steps)
+    });
 }
 
 fn goes_well(plan: &Plan) {
@@ -348,14 +355,10 @@ fn an_automatic_handoff_at_which_an_answer_ends_is_known_by_its_item() {
         ..AgentQuirks::default()
     };
     goes_well(&Plan {
-        opening: 1,
-        forbids: false,
         quirks,
-        recall: true,
         stops: true,
-        steps,
-        nudge_from: 0,
         auto_from: 400,
+        ..plan(steps)
     });
 }
 
@@ -382,14 +385,8 @@ fn a_notice_in_front_of_an_undone_handoff_keeps_its_place() {
     let begins = vec![plain(0), plain(0), fires(), plain(0), plain(0), plain(0)];
     let then = vec![fires(), plain(0), undo(), plain(0), undo(), plain(0)];
     goes_well(&Plan {
-        opening: 1,
-        forbids: false,
-        quirks: AgentQuirks::default(),
-        recall: true,
-        stops: false,
-        steps: [begins, then].concat(),
         nudge_from: 1,
-        auto_from: 0,
+        ..plan([begins, then].concat())
     });
 }
 
@@ -408,11 +405,10 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
         for opening in 0..4 {
             goes_well(&Plan {
                 opening,
-                forbids: false,
                 quirks,
                 recall: false,
                 stops,
-                steps: vec![
+                ..plan(vec![
                     plain(0),
                     plain(2),
                     plain(0),
@@ -422,9 +418,7 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
                     plain(2),
                     undo(),
                     plain(2),
-                ],
-                nudge_from: 0,
-                auto_from: 0,
+                ])
             });
         }
     }
@@ -441,11 +435,10 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() 
     let says = |piece| turn(3, false, vec![leg(&[piece], End::Natural)]);
     goes_well(&Plan {
         opening: 0,
-        forbids: false,
-        quirks: AgentQuirks::default(),
-        recall: true,
         stops: true,
-        steps: vec![
+        nudge_from: 1,
+        auto_from: 2169,
+        ..plan(vec![
             plain(3),
             says(Piece::Good(0)),
             undo(),
@@ -455,9 +448,7 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() 
             says(Piece::Think),
             undo(),
             says(Piece::Think),
-        ],
-        nudge_from: 1,
-        auto_from: 2169,
+        ])
     });
 }
 
@@ -472,18 +463,14 @@ fn a_thought_before_a_handoff_that_was_undone_does_not_end_a_message() {
     for (stream, stops) in [(true, true), (false, true), (true, false), (false, false)] {
         goes_well(&Plan {
             opening: 0,
-            forbids: false,
-            quirks: AgentQuirks::default(),
             recall: false,
             stops,
-            steps: vec![
+            ..plan(vec![
                 plain(0),
                 turn(0, stream, fires.clone()),
                 Step::Undo { who: 0, stream },
                 plain(0),
-            ],
-            nudge_from: 0,
-            auto_from: 0,
+            ])
         });
     }
 }
@@ -498,16 +485,12 @@ fn an_error_behind_an_automatic_handoff_is_told_as_the_agent_can_read_it() {
         let think = || turn(0, false, vec![leg(&[Piece::Think], End::Natural)]);
         goes_well(&Plan {
             opening: 0,
-            forbids: false,
             quirks: AgentQuirks {
                 references,
                 ..AgentQuirks::default()
             },
-            recall: true,
-            stops: false,
-            steps: vec![think(), turn(0, true, vec![refused]), think()],
-            nudge_from: 0,
             auto_from: 100,
+            ..plan(vec![think(), turn(0, true, vec![refused]), think()])
         });
     }
 }
@@ -664,18 +647,15 @@ fn a_prompt_that_quotes_a_shown_handoff_keeps_its_tags() {
     };
     goes_well(&Plan {
         opening: 0,
-        forbids: false,
-        quirks: AgentQuirks::default(),
         recall: false,
         stops: true,
-        steps: vec![
+        auto_from: 300,
+        ..plan(vec![
             says(0, thinks()),
             says(5, thinks()),
             says(0, leg(&[Piece::Good(0)], End::Natural)),
             says(2, busy),
             says(2, thinks()),
-        ],
-        nudge_from: 0,
-        auto_from: 300,
+        ])
     });
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use baton_strict::Strict;
 use serde_json::Value;
@@ -98,6 +98,30 @@ impl Drop for Program {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The command `baton` with these words, in an environment of nothing but this home directory.
+pub fn baton(home: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command
+        .env_clear()
+        .env("HOME", home)
+        .env("XDG_CONFIG_HOME", home)
+        .args(words);
+    command
+}
+
+/// Runs `baton` over this configuration and this state directory.
+pub fn baton_over(config: &Path, state: &Path, words: &[&str]) -> Output {
+    let mut command = baton(state, words);
+    command.arg("--config").arg(config).arg("--state-dir").arg(state);
+    command.output().unwrap()
+}
+
+/// Returns what a command has printed, which must have succeeded.
+pub fn printed(done: Output) -> String {
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).unwrap()
 }
 
 /// The command `baton serve` on free ports with this state directory, ignoring the configuration of this
