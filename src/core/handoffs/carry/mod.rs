@@ -139,17 +139,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let finished = seen.map_or(&[][..], |seen| &seen.finished);
     let newest = words.newest.as_ref().filter(|_| has_all);
     let newest = newest.and_then(|newest| newest.quoted(finished));
-    // With a small budget, the newest message must leave room for rules.
-    let share = if words.rules.is_empty() { 1 } else { 2 };
-    let newest = newest.map(|newest| lacking.block.part(CarriedKind::Newest, &newest, share));
-    let newest = newest.filter(|newest| {
-        let is_there = lacking.index.has(newest, false);
-        let item = lacking.block.put(CarriedKind::Newest, newest.clone(), is_there);
-        // A message that did not fit must not count as the place where its rules are quoted.
-        let is_told = item.state != CarriedState::LeftOut;
-        lacking.items.push(item);
-        is_told
-    });
+    let newest = newest.and_then(|newest| lacking.newest(&newest, !words.rules.is_empty()));
     // A long list of old rules must not displace newer statements.
     let has_rest = has_all && !has_done && !words.rest.is_empty() && !block::is_short(policy.tokens);
     lacking.block.reserve = if has_rest { budget / RESERVE } else { 0 };
@@ -186,6 +176,19 @@ struct Lacking {
 }
 
 impl Lacking {
+    /// Appends the user's newest message. Returns it if the prompt or the block has it.
+    fn newest(&mut self, newest: &str, has_rules: bool) -> Option<String> {
+        // With a small budget, the newest message must leave room for rules.
+        let share = if has_rules { 2 } else { 1 };
+        let newest = self.block.part(CarriedKind::Newest, newest, share);
+        let is_there = self.index.has(&newest, false);
+        let item = self.block.put(CarriedKind::Newest, newest.clone(), is_there);
+        // A message that did not fit must not count as the place where its rules are quoted.
+        let is_told = item.state != CarriedState::LeftOut;
+        self.items.push(item);
+        is_told.then_some(newest)
+    }
+
     /// Adds the open to-dos.
     fn todos(&mut self, words: &UsersWords) {
         for todo in open_todos(&words.todos) {
