@@ -157,6 +157,11 @@ async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
         .header("x-baton-handoff", "off");
     let off = off.offered().await;
     assert!(!off.plan(&stage.app).is_safe_point());
+    let side_call = stage
+        .request(claude(&[user("a")]))
+        .header("x-claude-code-request-class", "auxiliary");
+    let side_call = side_call.offered().await;
+    assert!(!side_call.plan(&stage.app).is_safe_point());
 }
 
 #[tokio::test]
