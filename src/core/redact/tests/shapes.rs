@@ -84,6 +84,7 @@ const SHAPES: &[SecretShape] = &[
     ("linear", "the key is {} here", "lin|_api_", "a40"),
     ("sendgrid", "the key is {} here", "S|G.", "a22.a43"),
     ("mailgun", "the key is {} here", "ke|y-", "h32"),
+    ("cursor", "the key is {} here", "ke|y_", "h64"),
     ("twilio", "the key is {} here", "S|K", "h32"),
     ("shopify", "the key is {} here", "shp|at_", "h32"),
     ("digitalocean", "the key is {} here", "dop|_v1_", "h64"),
