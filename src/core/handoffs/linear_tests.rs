@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::carry::{self, CarryPolicy, CarryScope, RuleSources, UserMessages};
-use super::draft::{DraftSpec, Preset};
 use super::recall::{CutPart, Question, RecallIndex, RecallIndexSettings};
-use super::testing::{called, model, ran, user, view};
+use super::testing::{called, draft_request, model, ran, user, view};
 use crate::limits;
 use crate::redact::Redactor;
 use crate::text::cost::at_sizes;
@@ -28,24 +27,15 @@ at_sizes! {
 
 /// Both methods without a model, and the completion of a model's document.
 fn drafts(view: &View) {
-    let spec = |tokens| DraftSpec {
-        focus: "",
-        preset: Preset::Implement,
-        tokens,
-        repository: "",
-        git: true,
-        commands: true,
-        why: true,
-    };
     let settings = DraftIndexSettings {
         redactor: Redactor::new(&[]),
         ..DraftIndexSettings::default()
     };
     let index = DraftIndex::from_transcript(settings, &Transcript::from_view(view));
     let _ = (
-        index.local(&spec(4000)),
-        index.bundle(&spec(4000)),
-        index.completed("x", &spec(0)),
+        index.local(&draft_request(4000)),
+        index.bundle(&draft_request(4000)),
+        index.completed("x", &draft_request(0)),
         index.seen().claims("All tests pass."),
     );
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::handoffs::draft::{DraftSpec, Preset};
 use crate::record::WireId;
 use crate::wire::{self, Operation, View};
 
@@ -30,4 +31,17 @@ pub(crate) fn called(id: &str, name: &str, input: Value, result: &str, failed: b
 
 pub(crate) fn ran(id: &str, command: &str, result: &str, failed: bool) -> [Value; 2] {
     called(id, "Bash", json!({"command": command}), result, failed)
+}
+
+/// A request for a draft of this size.
+pub(crate) fn draft_request(tokens: usize) -> DraftSpec<'static> {
+    DraftSpec {
+        focus: "",
+        preset: Preset::Implement,
+        tokens,
+        repository: "",
+        git: true,
+        commands: true,
+        why: true,
+    }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{DraftSpec, Preset};
 use crate::handoffs::document::{HandoffDocument, HandoffSize, HandoffSource};
-use crate::handoffs::testing::{called, model, ran, user, view};
+use crate::handoffs::testing::{called, draft_request as request, model, ran, user, view};
 use crate::record::{Handoff, HandoffOrigin, WireId};
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
@@ -24,18 +24,6 @@ fn settings() -> DraftIndexSettings {
     DraftIndexSettings {
         redactor: Redactor::new(&[]),
         ..DraftIndexSettings::default()
-    }
-}
-
-fn request(tokens: usize) -> DraftSpec<'static> {
-    DraftSpec {
-        focus: "",
-        preset: Preset::Implement,
-        tokens,
-        repository: "",
-        git: true,
-        commands: true,
-        why: true,
     }
 }
 
