@@ -334,7 +334,3 @@ fn string(name: &str, step: usize) -> String {
         _ => format!("{name} {step}"),
     }
 }
-
-#[cfg(test)]
-#[path = "autopilot_tests.rs"]
-mod tests;

@@ -313,16 +313,4 @@ mod tests {
         );
         assert_eq!(stalled, [write("abcdefg"), WriteStep::Stall, write("h")]);
     }
-
-    #[test]
-    fn delays_stand_between_writes() {
-        let rendered = RenderedBody::stream(vec!["a".into(), "b".into()]);
-        let delay = Duration::from_millis(3);
-        let delivery = Delivery {
-            delay,
-            ..Delivery::default()
-        };
-        let steps: Vec<WriteStep> = plan(rendered, &delivery, None, &request()).into();
-        assert_eq!(steps, [write("a"), WriteStep::Wait(delay), write("b")]);
-    }
 }

@@ -63,8 +63,6 @@ mod wires;
 mod golden_tests;
 #[cfg(test)]
 mod server_tests;
-#[cfg(test)]
-mod wires_tests;
 
 pub use anthropic::signed_summary;
 pub use api::{Endpoint, Wire};

@@ -358,27 +358,3 @@ pub(crate) fn pieces(text: &str, chars: usize) -> Vec<&str> {
     }
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_keep_characters_whole() {
-        assert_eq!(pieces("aé漢🦀b", 2), ["aé", "漢🦀", "b"]);
-        assert_eq!(pieces("ab", 0), ["a", "b"]);
-        assert!(pieces("", 3).is_empty());
-    }
-
-    #[test]
-    fn broken_arguments_read_as_an_empty_object() {
-        assert_eq!(
-            Arguments::Raw("{\"a\":".to_owned()).value(),
-            serde_json::json!({})
-        );
-        assert_eq!(
-            Arguments::Raw("{\"a\":1}".to_owned()).value(),
-            serde_json::json!({"a": 1})
-        );
-    }
-}

@@ -10,8 +10,6 @@ use crate::complaint::Rule;
 use crate::reply::Part;
 
 mod context;
-mod diagnostics;
-mod streams;
 mod version;
 
 fn received(body: Value) -> Received {

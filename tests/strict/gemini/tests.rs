@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::api::Wire;
 use crate::complaint::Rule;
-use crate::reply::Stop;
 
 const PATH: &str = "/v1beta/models/gemini-4-argon:generateContent";
 
@@ -243,26 +242,4 @@ fn a_token_count_may_have_contents_only() {
     let alone = json!({"contents": conversation()["contents"]});
     assert_eq!(rules_at("/v1beta/models/m:countTokens", alone.clone()), []);
     assert_ne!(rules_at(PATH, alone), [], "a reply is asked for with its tools");
-}
-
-#[test]
-fn replies_without_calls_are_signed_at_their_end() {
-    let body = request(json!([user("Hello.")]));
-    let parts_of = answer(&body, &Reply::new().thinking("Hm.").say("Hi."));
-    assert_eq!(parts_of["parts"][1], json!({"text": "Hi."}));
-    assert_eq!(parts_of["parts"][2]["text"], "");
-    let mut next = body.clone();
-    let contents = next["contents"].as_array_mut().unwrap();
-    contents.extend([parts_of, user("More.")]);
-    assert_eq!(rules(next), []);
-    assert_eq!(answer(&body, &Reply::new())["parts"], json!([{"text": ""}]));
-    let nameless = answer(&body, &Reply::new().call_as("", "read_file", json!({})));
-    assert!(nameless["parts"][0]["functionCall"].get("id").is_none());
-    let cut = Gemini.render(
-        &received(PATH, body),
-        &Reply::text("x").stop(Stop::MaxTokens),
-        &Usage::default(),
-    );
-    let cut: Value = serde_json::from_slice(&cut.events[0]).unwrap();
-    assert_eq!(cut["candidates"][0]["finishReason"], "MAX_TOKENS");
 }
