@@ -44,6 +44,36 @@ impl<'de> Deserialize<'de> for Phrases {
     }
 }
 
+/// Beginnings of strings, from a table.
+#[derive(Debug)]
+pub struct Beginnings(Vec<&'static str>);
+
+impl Beginnings {
+    /// Whether a string begins with one of them.
+    pub fn begin(&self, text: &str) -> bool {
+        self.rests(text).next().is_some()
+    }
+
+    /// The rests of a string after each of them that it begins with.
+    pub fn rests<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
+        let first = text.bytes().next();
+        let from = self.0.partition_point(|begins| begins.bytes().next() < first);
+        // Sorted, so those with the same first byte are neighbors.
+        let alike = self.0[from..]
+            .iter()
+            .take_while(move |begins| begins.bytes().next() == first);
+        alike.filter_map(|begins| text.strip_prefix(begins))
+    }
+}
+
+impl<'de: 'static> Deserialize<'de> for Beginnings {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut all = Vec::<&str>::deserialize(from)?;
+        all.sort_unstable();
+        Ok(Self(all))
+    }
+}
+
 /// Strings of a table, found anywhere in another string, with ASCII letters in either case.
 #[derive(Debug)]
 pub struct Wordings(Option<AhoCorasick>);

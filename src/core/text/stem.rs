@@ -42,7 +42,8 @@ fn cut(word: &str) -> String {
         .map(|ending| (ending, "y"))
         .into_iter()
         .chain(ENDINGS.map(|ending| (ending, "")));
-    for (ending, with) in endings {
+    let last = |text: &str| text.bytes().next_back();
+    for (ending, with) in endings.filter(|(ending, _)| last(ending) == last(word)) {
         // A stem without a vowel would not be a word: `string` is not a form of `str`.
         if let Some(stem) = word.strip_suffix(ending)
             && stem.len() + with.len() >= LEAST

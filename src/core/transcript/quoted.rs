@@ -52,37 +52,26 @@ impl Transcript<'_> {
     }
 }
 
+/// Number of entries in the filter of hashes: a power of two.
+const FILTER: usize = 1 << 17;
+
 /// For each piece of the sentences, the first turn that has it in the words of others.
 struct FirstTurns {
     by_hash: HashMap<u64, usize>,
-    /// A bit for each hash in the map, at the place of its highest bits, since most pieces of a string are not in it.
-    filter: Vec<u64>,
+    /// Whether a hash with the same highest bits is in the map, since most pieces of a string are not.
+    filter: Box<[bool; FILTER]>,
 }
 
 impl FirstTurns {
-    /// Binary logarithm of the number of bits in the filter.
-    const BITS: u32 = 20;
-
     fn of_pieces<'p>(pieces: impl Iterator<Item = &'p u64>) -> Self {
-        let mut all = Self {
-            by_hash: pieces.map(|hash| (*hash, usize::MAX)).collect(),
-            filter: vec![0; 1 << (Self::BITS - u64::BITS.ilog2())],
-        };
-        for hash in all.by_hash.keys() {
-            let (word, bit) = Self::place(*hash);
-            all.filter[word] |= bit;
-        }
-        all
-    }
-
-    fn place(hash: u64) -> (usize, u64) {
-        let bit = hash >> (u64::BITS - Self::BITS);
-        ((bit / 64) as usize, 1 << (bit % 64))
+        let by_hash: HashMap<u64, usize> = pieces.map(|hash| (*hash, usize::MAX)).collect();
+        let mut filter = Box::new([false; FILTER]);
+        by_hash.keys().for_each(|hash| filter[place(*hash)] = true);
+        Self { by_hash, filter }
     }
 
     fn note(&mut self, hash: u64, turn: usize) {
-        let (word, bit) = Self::place(hash);
-        if self.filter[word] & bit != 0
+        if self.filter[place(hash)]
             && let Some(first) = self.by_hash.get_mut(&hash)
         {
             *first = turn.min(*first);
@@ -92,6 +81,11 @@ impl FirstTurns {
     fn of(&self, hash: u64) -> usize {
         self.by_hash.get(&hash).copied().unwrap_or(usize::MAX)
     }
+}
+
+/// Index of a hash in the filter.
+fn place(hash: u64) -> usize {
+    (hash >> (u64::BITS - FILTER.ilog2())) as usize
 }
 
 /// Hashes of pieces that cover a sentence. Empty if it is shorter than one.

@@ -1,5 +1,6 @@
 //! The user's requests: which sentences ask, and which requests are done.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use super::turns::{IndexedTurn, TurnEnd};
 use super::words::WORDS;
 use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
-use crate::text::phrases::{Phrases, Wordings};
+use crate::text::phrases::{Beginnings, Phrases, Wordings};
 use crate::text::prose::lower;
 use crate::text::{newest, table};
 
@@ -18,19 +19,19 @@ use crate::text::{newest, table};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct AskingWords {
-    replies: Vec<&'static str>,
-    asks: Vec<&'static str>,
-    corrects: Vec<&'static str>,
+    replies: HashSet<&'static str>,
+    asks: Beginnings,
+    corrects: Beginnings,
     contrasts: Phrases,
-    decides: Vec<&'static str>,
-    fillers: Vec<&'static str>,
+    decides: Beginnings,
+    fillers: HashSet<&'static str>,
     before_noun: Vec<&'static str>,
     asks_last: Vec<&'static str>,
-    asks_within: Vec<&'static str>,
-    asks_anywhere: Vec<&'static str>,
+    asks_within: Wordings,
+    asks_anywhere: Wordings,
     before_request: Vec<&'static str>,
     left: Wordings,
-    next_step: Vec<&'static str>,
+    next_step: Beginnings,
     personal: Phrases,
 }
 
@@ -67,22 +68,18 @@ pub(crate) fn asks(sentence: &str) -> bool {
     {
         rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
     }
-    let begins = |words: &&str| {
-        let after = rest.strip_prefix(words);
-        // `release_train=2` asks for nothing.
-        after.is_some_and(|after| {
-            !after.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '='))
-        })
-    };
+    // `release_train=2` asks for nothing.
+    let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '=');
+    let begins = |words: &Beginnings| words.rests(rest).any(|after| !after.starts_with(is_inner));
     // "I thought we wanted the other one?" is a correction, and "let's keep it simple" a decision.
     let decides =
         ["let's ", "lets "].iter().any(|words| rest.starts_with(words)) && ASKING.contrasts.occur_in(rest);
-    if decides || ASKING.corrects.iter().chain(&ASKING.decides).any(&begins) {
+    if decides || begins(&ASKING.corrects) || begins(&ASKING.decides) {
         return false;
     }
     is_question(&small)
-        || ASKING.asks_anywhere.iter().any(|words| small.contains(words))
-        || ASKING.asks.iter().any(begins)
+        || ASKING.asks_anywhere.occur_in(&small)
+        || begins(&ASKING.asks)
         || after_clause(rest).is_some_and(asks)
 }
 
@@ -97,14 +94,13 @@ pub(super) fn is_question(small: &str) -> bool {
 /// Whether a clause has a word of a question in a language without question marks.
 pub(super) fn is_marked_question(clause: &str) -> bool {
     let clause = clause.trim();
-    ASKING.asks_last.iter().any(|word| clause.ends_with(word))
-        || ASKING.asks_within.iter().any(|word| clause.contains(word))
+    ASKING.asks_last.iter().any(|word| clause.ends_with(word)) || ASKING.asks_within.occur_in(clause)
 }
 
 /// The first word, if it is a reply or a filler, and the rest with the space or comma before it.
 fn after_reply(text: &str) -> Option<(&str, &str)> {
     let (first, after) = text.split_at(text.find([' ', ','])?);
-    (ASKING.replies.contains(&first) || ASKING.fillers.contains(&first)).then_some((first, after))
+    (ASKING.replies.contains(first) || ASKING.fillers.contains(first)).then_some((first, after))
 }
 
 /// The rest of a sentence after a clause that leads to its request.
@@ -173,7 +169,7 @@ pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
 pub(crate) fn names_next_step(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     // A sentence that ends with a colon announces the calls after it, which have already run.
-    !small.trim_end().ends_with(':') && ASKING.next_step.iter().any(|words| small.starts_with(words))
+    !small.trim_end().ends_with(':') && ASKING.next_step.begin(&small)
 }
 
 /// Whether nothing of the current task is open.

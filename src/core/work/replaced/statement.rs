@@ -1,7 +1,7 @@
 //! A sentence as a subject and the values that it states. Pure.
 
 use super::value::{Token, ValueKind, shape, tokens};
-use super::words::{WORDS, is_known, meaning};
+use super::words::{WORDS, WordList, WordLists, meaning};
 use crate::text::prose::has_word;
 
 /// Maximum number of words read from a sentence.
@@ -132,8 +132,7 @@ impl Statement {
     fn key(&mut self, key: &str, value: &str) {
         // A key has one value, so another value under the same key replaces it.
         (self.keyed, self.exclusive) = (true, true);
-        let parts = key.split(|c: char| !c.is_alphanumeric());
-        parts.for_each(|part| self.word(part));
+        self.words(&key.to_lowercase());
         self.value(shape(value).unwrap_or(ValueKind::Words), value, None);
     }
 
@@ -143,7 +142,7 @@ impl Statement {
         let leads = |words: &[Token<'_>]| {
             matches!(words, [first, second, ..]
                 if first.kind.is_none() && first.word.starts_with(char::is_uppercase)
-                    && !WORDS.stop.contains(&*first.small) && second.is(ValueKind::Name))
+                    && !first.lists.has(WordList::Stop) && second.is(ValueKind::Name))
         };
         let mut subject: Vec<StatedValue> = Vec::new();
         let (mut after_name, mut qualifies, mut stated) = (false, false, false);
@@ -153,14 +152,14 @@ impl Statement {
             if self.assignment(token) {
                 continue;
             }
-            let states = WORDS.states.contains(&*token.small) || token.raw.ends_with(':');
+            let states = token.lists.has(WordList::States) || token.raw.ends_with(':');
             if states && !stated && subject.is_empty() {
                 // "The limit of queue 3 is": the values so far belong to the subject.
                 subject = std::mem::take(&mut self.values);
             }
             if self.values.is_empty() {
                 stated |= states;
-                self.forbids |= WORDS.forbids.contains(&*token.small);
+                self.forbids |= token.lists.has(WordList::Forbids);
                 self.exclusive |= states || token.kind.is_some() && is_definite(&words[..at]);
             }
             let is_name = token.is(ValueKind::Name);
@@ -170,7 +169,7 @@ impl Statement {
                 Some(kind) => self.value(kind, &token.small, words.get(at + 1)),
                 None if at == 0 && leads(&words) => self.value(ValueKind::Name, &token.small, None),
                 None if qualifies => {}
-                None => self.word(&token.small),
+                None => self.word(&token.small, token.lists),
             }
             after_name = is_name || at == 0 && leads(&words);
         }
@@ -183,7 +182,7 @@ impl Statement {
                 self.names = true;
                 // In the middle of a sentence, the word describes: "the branch that is not merged".
                 let mut first = words.iter().take(MAX_WORDS_BEFORE_FORBIDDING);
-                self.forbids |= first.any(|token| WORDS.forbids.contains(&*token.small));
+                self.forbids |= first.any(|token| token.lists.has(WordList::Forbids));
             }
             false => self.of = subject,
         }
@@ -199,7 +198,8 @@ impl Statement {
             return false;
         };
         self.exclusive |= self.values.is_empty();
-        self.word(key);
+        let key = key.to_lowercase();
+        self.word(&key, WordLists::of(&key));
         self.value(shape(value).unwrap_or(ValueKind::Words), value, None);
         true
     }
@@ -217,12 +217,10 @@ impl Statement {
         }
         // The words of the predicate are the value here, and must not count as the subject.
         self.about.clear();
-        subject
-            .split(|c: char| !c.is_alphanumeric())
-            .for_each(|word| self.word(word));
+        self.words(subject);
         let says = says.split(|c: char| !c.is_alphanumeric());
         let says: Vec<&str> = says
-            .filter(|word| !word.is_empty() && !WORDS.stop.contains(word))
+            .filter(|word| !word.is_empty() && !WordLists::of(word).has(WordList::Stop))
             .collect();
         if !self.about.is_empty() && !says.is_empty() {
             (self.exclusive, self.names) = (true, false);
@@ -230,20 +228,28 @@ impl Statement {
         }
     }
 
-    fn word(&mut self, word: &str) {
-        let small = word.to_lowercase();
+    /// Adds the words of a lower-case string to the subject.
+    fn words(&mut self, small: &str) {
+        let words = small.split(|c: char| !c.is_alphanumeric());
+        words.for_each(|word| self.word(word, WordLists::of(word)));
+    }
+
+    /// Adds a lower-case word to the subject.
+    fn word(&mut self, small: &str, lists: WordLists) {
         // Some hyphenated words, like "on-call", are words of their own.
-        if small.contains('-') && !is_known(&small) {
-            small.split('-').for_each(|part| self.word(part));
-        } else if small.len() > 1 && !WORDS.stop.contains(&*small) {
-            self.about.push(meaning(&small));
+        if small.contains('-') && !lists.has(WordList::Known) {
+            small
+                .split('-')
+                .for_each(|part| self.word(part, WordLists::of(part)));
+        } else if small.len() > 1 && !lists.has(WordList::Stop) {
+            self.about.push(meaning(small));
         }
     }
 
     /// Adds a value. `next` is the word after it, which is the unit of a number.
     fn value(&mut self, kind: ValueKind, text: &str, next: Option<&Token<'_>>) {
         let is_unit = |next: &&Token<'_>| {
-            kind == ValueKind::Number && next.kind.is_none() && !WORDS.stop.contains(&*next.small)
+            kind == ValueKind::Number && next.kind.is_none() && !next.lists.has(WordList::Stop)
         };
         self.values.push(StatedValue {
             kind,
@@ -286,19 +292,21 @@ fn is_new_state(small: &str) -> bool {
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .collect();
-    let states = |at: usize| words.get(at).is_some_and(|word| WORDS.states.contains(word));
+    let states = |at: usize| {
+        words
+            .get(at)
+            .is_some_and(|word| WordLists::of(word).has(WordList::States))
+    };
     let is_new = |at: usize| at + 1 == words.len() || states(at + 1) || at > 0 && states(at - 1);
     (0..words.len()).any(|at| words[at] == "now" && is_new(at))
 }
 
 /// Whether the words before a value show that it is the only one of its kind: "our working branch", "we are in phase".
 fn is_definite(before: &[Token<'_>]) -> bool {
-    let is_noun = |token: &&Token<'_>| token.kind.is_none() && !WORDS.stop.contains(&*token.small);
+    let is_noun = |token: &&Token<'_>| token.kind.is_none() && !token.lists.has(WordList::Stop);
     let nouns = before.iter().rev().take_while(is_noun).count();
     let rest = &before[..before.len() - nouns];
-    let is_owning = rest
-        .last()
-        .is_some_and(|token| WORDS.owning.contains(&*token.small));
+    let is_owning = rest.last().is_some_and(|token| token.lists.has(WordList::Owning));
     let is_ours = before
         .first()
         .is_some_and(|token| ["we", "we're", "i'm"].contains(&&*token.small));
@@ -351,7 +359,7 @@ fn keyed(line: &str) -> Option<(&str, &str)> {
             !value.contains(char::is_whitespace) && shape(value).is_some_and(|kind| kind != ValueKind::Place)
         }
     };
-    let is_pair = is_key && is_value && !WORDS.stop.contains(&*key.to_lowercase());
+    let is_pair = is_key && is_value && !WordLists::of(&key.to_lowercase()).has(WordList::Stop);
     is_pair.then_some((key, value))
 }
 

@@ -1,6 +1,6 @@
 //! Values that sentences state, recognized by the form of their words.
 
-use super::words::{WORDS, is_known};
+use super::words::{WORDS, WordList, WordLists};
 
 /// The kind of a value. A value is only replaced by one of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +39,7 @@ pub(super) struct Token<'s> {
     pub(super) word: &'s str,
     /// The word in lower case; for an amount of money, its value.
     pub(super) small: String,
+    pub(super) lists: WordLists,
     pub(super) kind: Option<ValueKind>,
 }
 
@@ -50,10 +51,11 @@ impl<'s> Token<'s> {
             .or_else(|| word.strip_suffix("’s"))
             .unwrap_or(word);
         let small = word.to_lowercase();
+        let lists = WordLists::of(&small);
         let is_capital = word.starts_with(char::is_uppercase);
-        let is_name = is_capital && at > 0 && !WORDS.stop.contains(&*small) && !is_known(&small);
+        let is_name = is_capital && at > 0 && !lists.has(WordList::Stop) && !lists.has(WordList::Known);
         // From the surest evidence to the weakest: a list, the form of the word, backticks, a capital letter.
-        let kind = listed(&small, is_capital)
+        let kind = listed(lists, is_capital)
             .or_else(|| shape(word))
             .or_else(|| raw.contains('`').then_some(ValueKind::Code))
             .or_else(|| is_name.then_some(ValueKind::Name));
@@ -61,6 +63,7 @@ impl<'s> Token<'s> {
             raw,
             word,
             small,
+            lists,
             kind,
         })
     }
@@ -86,7 +89,7 @@ pub(super) fn tokens(sentence: &str, most: usize) -> Vec<Token<'_>> {
             all.truncate(count - 1);
             continue;
         }
-        if WORDS.currencies.contains(&*token.small)
+        if token.lists.has(WordList::Currency)
             && let Some((from, amount)) = amount(&all)
         {
             all.truncate(from);
@@ -142,12 +145,12 @@ fn part(word: &str) -> Option<(u64, bool)> {
 }
 
 /// The kind of a word that is in one of the lists.
-fn listed(small: &str, is_capital: bool) -> Option<ValueKind> {
+fn listed(lists: WordLists, is_capital: bool) -> Option<ValueKind> {
     match () {
-        () if is_capital && WORDS.zones.contains(small) => Some(ValueKind::Zone),
-        () if is_capital && WORDS.languages.contains(small) => Some(ValueKind::Language),
-        () if WORDS.manners.contains(small) => Some(ValueKind::Manner),
-        () if WORDS.measures.contains(small) => Some(ValueKind::Measures),
+        () if is_capital && lists.has(WordList::Zone) => Some(ValueKind::Zone),
+        () if is_capital && lists.has(WordList::Language) => Some(ValueKind::Language),
+        () if lists.has(WordList::Manner) => Some(ValueKind::Manner),
+        () if lists.has(WordList::Measure) => Some(ValueKind::Measures),
         () => None,
     }
 }
@@ -155,9 +158,14 @@ fn listed(small: &str, is_capital: bool) -> Option<ValueKind> {
 /// The kind of a word that is a value by its form.
 pub(super) fn shape(word: &str) -> Option<ValueKind> {
     let word = word.trim_matches(['"', '\'', '`']);
-    let inside = |c: char| word.trim_matches(c).contains(c);
-    let digits = word.contains(|c: char| c.is_ascii_digit());
     let first = word.chars().next()?;
+    let digits = word.bytes().any(|b| b.is_ascii_digit());
+    // Most words have nothing but letters.
+    if !digits && !word.bytes().any(|b| matches!(b, b'/' | b'.' | b'_')) {
+        let is_day = first.is_uppercase() && WordLists::of(&word.to_lowercase()).has(WordList::Day);
+        return is_day.then_some(ValueKind::Date);
+    }
+    let inside = |c: char| word.trim_matches(c).contains(c);
     if digits && matches!(first, '$' | '€' | '£') {
         return Some(ValueKind::Money);
     }
@@ -172,19 +180,12 @@ pub(super) fn shape(word: &str) -> Option<ValueKind> {
     if digits {
         return Some(with_digits(word, first));
     }
-    if inside('.') && word.len() > 4 && !word.contains("..") {
-        return Some(ValueKind::Place);
-    }
+    let has_dot = inside('.') && word.len() > 4 && !word.contains("..");
     // A trailing slash marks a directory.
-    if word.len() > 2 && word.ends_with('/') {
+    if has_dot || word.len() > 2 && word.ends_with('/') {
         return Some(ValueKind::Place);
     }
-    if inside('_') {
-        return Some(ValueKind::Code);
-    }
-    let small = word.to_lowercase();
-    let is_day = first.is_uppercase() && WORDS.days.contains(&*small);
-    is_day.then_some(ValueKind::Date)
+    inside('_').then_some(ValueKind::Code)
 }
 
 fn with_digits(word: &str, first: char) -> ValueKind {

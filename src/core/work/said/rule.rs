@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::words::{self, WORDS};
-use crate::text::phrases::Phrases;
+use crate::text::phrases::{Beginnings, Phrases, Wordings};
 use crate::text::prose::{has_word, list_item, lower, sentences};
 use crate::work::requests;
 
@@ -99,7 +99,7 @@ fn force_of_heading(line: &str) -> Option<(RuleStatement, &str)> {
     // `Defaults (decided):`
     let label = small.split('(').next().unwrap_or_default().trim();
     let words: Vec<&str> = label.split_whitespace().collect();
-    let is_forbidding = WORDS.forbids_first.contains(&label) || WORDS.forbids.occur_in(label);
+    let is_forbidding = WORDS.forbids_first.rests(label).any(str::is_empty) || WORDS.forbids.occur_in(label);
     let force = match is_forbidding {
         true => RuleStatement::Forbids,
         false => RuleStatement::Holds,
@@ -252,7 +252,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let sentence = sentence.trim();
     let small = lower(list_item(sentence).unwrap_or(sentence));
     // Checked before the words that make a rule, because `this time, never …` is limited to its request.
-    if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || describes(&small) {
+    if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
         return None;
     }
     // `I'd prefer that.` means nothing without the text that it answers.
@@ -270,7 +270,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
         return Some(RuleStatement::Lifts);
     }
     let clauses = clauses(&small);
-    let begins = |all: &[&str]| {
+    let begins = |all: &Beginnings| {
         let mut orders = clauses.iter().filter(|clause| clause.may_order);
         orders.any(|clause| begins_with(clause.text, all) && !is_past(clause.text))
     };
@@ -279,10 +279,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
         .split(['，', ',', '、'])
         .filter(|clause| !requests::is_marked_question(clause));
     let stated: Vec<&str> = stated.collect();
-    let within = |all: &[&str]| {
-        let mut all = all.iter();
-        all.any(|words| stated.iter().any(|clause| clause.contains(words)))
-    };
+    let within = |all: &Wordings| stated.iter().any(|clause| all.occur_in(clause));
     let forbids_noun = |clause: &Clause<'_>| clause.is_order && forbids_noun(clause.text);
     if has(&WORDS.forbids)
         || begins(&WORDS.forbids_first)
@@ -323,7 +320,8 @@ fn forbids_noun(clause: &str) -> bool {
     let states = ["is", "are", "was", "were"]
         .iter()
         .any(|verb| has_word(clause, verb));
-    begins_with(clause, &["no"]) && !states && noun.is_some_and(|noun| !begins_with(noun, &WORDS.stating))
+    let is_noun = |noun| !begins_with(noun, &WORDS.stating);
+    clause.strip_prefix("no").is_some_and(goes_on) && !states && noun.is_some_and(is_noun)
 }
 
 /// Whether a string ends with a word that negates the next one.
@@ -405,7 +403,7 @@ fn clauses(small: &str) -> Vec<Clause<'_>> {
 
 /// Whether a clause begins like an order.
 fn orders(clause: &str) -> bool {
-    let begins = |all: &[&str]| begins_with(clause, all);
+    let begins = |all: &Beginnings| begins_with(clause, all);
     begins(&WORDS.verbs)
         || begins(&WORDS.holds_first)
         || begins(&WORDS.forbids_first)
@@ -422,13 +420,14 @@ fn clause_start(clause: &str) -> &str {
     rest
 }
 
-fn begins_with(clause: &str, all: &[&str]) -> bool {
-    all.iter().any(|words| {
-        clause.strip_prefix(words).is_some_and(|rest| {
-            let goes_on = rest.trim_start();
-            // `state.field` and `use-case` are other words.
-            let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || "'._-/(=".contains(c));
-            ends && !goes_on.is_empty() && !WORDS.not_first.iter().any(|word| goes_on.starts_with(word))
-        })
-    })
+fn begins_with(clause: &str, all: &Beginnings) -> bool {
+    all.rests(clause).any(goes_on)
+}
+
+/// Whether the rest of a clause after its first words belongs to them.
+fn goes_on(rest: &str) -> bool {
+    let next = rest.trim_start();
+    // `state.field` and `use-case` are other words.
+    let is_inner = |c: char| c.is_alphanumeric() || "'._-/(=".contains(c);
+    !next.is_empty() && !rest.starts_with(is_inner) && !WORDS.not_first.begin(next)
 }

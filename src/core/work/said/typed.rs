@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::marker::STEM;
-use crate::text::phrases::Wordings;
+use crate::text::phrases::{Beginnings, Wordings};
 use crate::text::table;
 
 #[derive(Deserialize)]
@@ -15,10 +15,10 @@ use crate::text::table;
 struct PasteWords {
     own_tags: Vec<&'static str>,
     introduces: Wordings,
-    file_headings: Vec<&'static str>,
-    symbols: Vec<&'static str>,
+    file_headings: Beginnings,
+    symbols: Beginnings,
     levels: Vec<&'static str>,
-    printed: Vec<&'static str>,
+    printed: Beginnings,
 }
 
 static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("pastes.toml")));
@@ -137,7 +137,6 @@ fn pasted(text: &str) -> Option<Range<usize>> {
 fn is_printed(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let bare = first.trim_matches(['[', ']', '(', ')', ':', ',']);
-    let begins = |all: &[&str]| all.iter().any(|begins| line.starts_with(begins));
     // `Feb 8 21:51:50` begins with a month, and `Date: Sun Feb 8 21:51:50` with a label.
     let has_time = || {
         let mut words = line.split_whitespace().take(5).enumerate();
@@ -155,8 +154,8 @@ fn is_printed(line: &str) -> bool {
         || is_pair(line)
         || is_frame(line)
         || WORDS.levels.contains(&bare)
-        || begins(&WORDS.printed)
-        || begins(&WORDS.symbols)
+        || WORDS.printed.begin(line)
+        || WORDS.symbols.begin(line)
         || line.starts_with("| ") && !line.ends_with('|')
         || has_colours(line)
         || has_time()
@@ -278,10 +277,9 @@ fn is_file_heading(line: &str) -> bool {
                 && ending.bytes().all(|b| b.is_ascii_alphanumeric())
                 && !ending.bytes().all(|b| b.is_ascii_digit())
         });
-    let small = line.to_lowercase();
     // `--- End of stack trace ---` is a divider.
     let is_divider = line.ends_with("---") || line.ends_with("===");
-    is_path || !is_divider && WORDS.file_headings.iter().any(|begins| small.starts_with(begins))
+    is_path || !is_divider && WORDS.file_headings.begin(&line.to_lowercase())
 }
 
 /// Whether a line announces pasted text.

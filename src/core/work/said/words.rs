@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::text::phrases::{Phrases, Wordings};
+use crate::text::phrases::{Beginnings, Phrases, Wordings};
 use crate::text::prose::lower;
 use crate::text::table;
 
@@ -13,23 +13,23 @@ use crate::text::table;
 pub(crate) struct RuleWords {
     pub(super) labels: Vec<&'static str>,
     pub(super) forbids: Phrases,
-    pub(super) forbids_first: Vec<&'static str>,
-    pub(super) stating: Vec<&'static str>,
+    pub(super) forbids_first: Beginnings,
+    pub(super) stating: Beginnings,
     pub(super) at_hand: Phrases,
     pub(super) past: Vec<&'static str>,
     pub(super) holds: Phrases,
-    pub(super) holds_first: Vec<&'static str>,
-    pub(super) verbs: Vec<&'static str>,
+    pub(super) holds_first: Beginnings,
+    pub(super) verbs: Beginnings,
     pub(super) with_verb: Phrases,
     pub(super) before_clause: Vec<&'static str>,
     pub(super) scoped: Phrases,
     pub(super) lifts: Phrases,
-    pub(super) not_first: Vec<&'static str>,
+    pub(super) not_first: Beginnings,
     pub(super) describes: Phrases,
-    pub(super) forbids_within: Vec<&'static str>,
-    pub(super) holds_within: Vec<&'static str>,
+    pub(super) forbids_within: Wordings,
+    pub(super) holds_within: Wordings,
     leans: Phrases,
-    leans_within: Vec<&'static str>,
+    leans_within: Wordings,
     leans_first: Vec<&'static str>,
     pub(super) polite: Phrases,
     pub(super) rejects: Phrases,
@@ -54,7 +54,7 @@ pub(crate) fn leans(sentence: &str) -> bool {
         place.is_some_and(|rest| rest.starts_with(' '))
     };
     WORDS.leans.occur_in(&small)
-        || WORDS.leans_within.iter().any(|words| small.contains(words))
+        || WORDS.leans_within.occur_in(&small)
         || WORDS.leans_first.iter().any(orders)
 }
 
