@@ -449,26 +449,6 @@ async fn dollars_are_counted_and_granted() {
     stage.assert_clean();
 }
 
-#[tokio::test]
-async fn only_who_may_raise_a_budget_goes_on() {
-    let stage = fixture(ANTHROPIC, |config| {
-        config.brake.may_raise = Some(false);
-        config.brake.session.calls = 1;
-    })
-    .await;
-    let history = worked(&stage, 1).await;
-    let answer = stopped(&stage, &history).await;
-    assert!(!answer.text.contains("::go"), "{}", answer.text);
-    let go = [&history[..], &answer.keep, &[stage.user("::go")]].concat();
-    let refused = stage.ask(&go, true).await;
-    assert!(
-        refused.text.contains("this budget is the config's"),
-        "{}",
-        refused.text
-    );
-    stage.assert_clean();
-}
-
 /// Two proxies at the limit overshoot by one request each, at most.
 #[tokio::test]
 async fn two_replicas_at_the_limit_send_one_request_each_at_most() {

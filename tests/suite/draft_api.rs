@@ -569,31 +569,3 @@ async fn a_rejected_draft_changes_nothing_and_others_can_be_asked_for() {
     assert_eq!(api.ask(&api.key, "", &json!({})).await.0, 202);
     api.fixture.assert_clean();
 }
-
-#[tokio::test]
-async fn a_draft_that_is_larger_than_what_it_replaces_cuts_nothing() {
-    let api = Api::start().await;
-    let body = json!({"method": "local", "git": false, "force": false});
-    let (_, asked) = api.ask(&api.key, "", &body).await;
-    let path = format!("/api/drafts/{}", asked["draft"]["id"].as_str().unwrap());
-    api.fixture.push(Reply::text("Went on."));
-    let answer = api.fixture.ask(&api.history, true).await;
-    assert_eq!(answer.text, "Went on.", "the request is sent as it came");
-    let draft = api.get(&path).await["draft"].clone();
-    assert_eq!(
-        (&draft["state"], &draft["failure"]),
-        (&json!("failed"), &json!("not_smaller"))
-    );
-    let why = draft["why"].as_str().unwrap();
-    assert!(
-        why.contains(" bytes before, ") && why.ends_with("or force it"),
-        "{why}"
-    );
-    // A given prompt is used unchanged.
-    let long = "Only the exporter. ".repeat(200);
-    api.ask(&api.key, "", &json!({"prompt": long})).await;
-    api.fixture.push(fresh());
-    let answer = api.fixture.ask(&api.history, true).await;
-    assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
-    api.fixture.assert_clean();
-}

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::harness::fixture::FlakyStore;
 use crate::harness::{memory, sqlite, temp};
-use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
+use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, Variant};
 use crate::nudges::{early, long, say};
 
@@ -56,77 +56,6 @@ async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
 
 fn thought(text: &str) -> Reply {
     Reply::new().thinking("So it is.").say(text)
-}
-
-#[tokio::test]
-async fn every_later_request_begins_like_the_one_that_got_it() {
-    let dir = temp();
-    let (mut stage, history) = full(ANTHROPIC, &sqlite(dir.path())).await;
-    let answer = says(&stage, &history, thought("First.")).await;
-    let first = elements(&stage);
-    assert_eq!(notices(&stage), 1);
-    let then = stage.then(&history, &answer, "More.");
-    let second = says(&stage, &then, thought("Second.")).await;
-    let sent = elements(&stage);
-    assert_eq!(sent[..first.len()], first);
-    stage.restart_with(sqlite(dir.path()), early);
-    let last = stage.then(&then, &second, "Even more.");
-    says(&stage, &last, thought("Third.")).await;
-    assert_eq!(elements(&stage)[..sent.len()], sent, "after a restart, too");
-    assert_eq!(notices(&stage), 1);
-    stage.assert_clean();
-}
-
-/// A copied session, under another id, and after a restart.
-#[tokio::test]
-async fn a_copied_session_has_it_too() {
-    let dir = temp();
-    let named = |session: &'static str| -> &'static [(&'static str, &'static str)] {
-        let headers = ANTHROPIC.headers.iter().copied();
-        Box::leak(headers.chain([("x-session-id", session)]).collect())
-    };
-    let mut stage = Fixture::with(ANTHROPIC, [], sqlite(dir.path()), early).await;
-    stage.variant.headers = named("one");
-    let history = filled(&stage).await;
-    let answer = says(&stage, &history, thought("First.")).await;
-    let first = elements(&stage);
-    assert_eq!(notices(&stage), 1);
-    stage.variant.headers = named("two");
-    let copy = stage.then(&history, &answer, "In the copy.");
-    let second = says(&stage, &copy, thought("Copied.")).await;
-    assert_eq!(elements(&stage)[..first.len()], first);
-    stage.restart_with(sqlite(dir.path()), early);
-    says(&stage, &stage.then(&copy, &second, "Again."), thought("Still.")).await;
-    assert_eq!(elements(&stage)[..first.len()], first);
-    // Another session does not get it.
-    stage.variant.headers = named("three");
-    says(&stage, &[stage.user("Mend the importer.")], thought("Other.")).await;
-    assert_eq!(notices(&stage), 0);
-    stage.assert_clean();
-}
-
-/// A rewind to before the handoff has the notice again, and the new task gets its own.
-#[tokio::test]
-async fn a_handoff_cuts_it_off() {
-    let (stage, history) = full(ANTHROPIC, &memory()).await;
-    let before = says(&stage, &history, thought("First.")).await;
-    let first = elements(&stage);
-    let then = stage.then(&history, &before, "Hand over.");
-    stage.push(handoff());
-    stage.push(fresh());
-    let fired = stage.ask(&then, true).await;
-    assert_eq!(stage.sent(), [carry()], "leg 2");
-    let mut last = [&then[..], &fired.keep].concat();
-    say(&stage, &mut last, &long(5_500), thought("Long.")).await;
-    say(&stage, &mut last, "Next.", thought("Next.")).await;
-    assert_eq!(
-        (stage.sent()[..2].to_vec(), notices(&stage)),
-        (vec![carry(), "a: Fresh.".into()], 1)
-    );
-    let back = stage.then(&history, &before, "Not that.");
-    says(&stage, &back, thought("Well.")).await;
-    assert_eq!(elements(&stage)[..first.len()], first);
-    stage.assert_clean();
 }
 
 /// If the store has lost the notice, baton sends the request without it and counts the loss once.

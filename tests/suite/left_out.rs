@@ -12,23 +12,16 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::{memory, read_until, sqlite, temp};
-use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, outline};
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
 use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 
-const SECOND: &str = "Goal: the second one.";
-
-on_every_wire!(streamed whole restarted rewound rewound_after_a_restart older_branch copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder
-    moved undone;);
+on_every_wire!(streamed whole rewound rewound_after_a_restart older_branch copied repeated_after_a_restart placeholder moved undone;);
 
 /// A leg that is slower than the test.
 fn slow() -> Reply {
     fresh()
         .delay(Duration::from_secs(20))
         .head_delay(Duration::from_millis(300))
-}
-
-fn second() -> Reply {
-    Reply::text("Done, too.").call("session_handoff", json!({"prompt": SECOND}))
 }
 
 async fn fixture(variant: Variant, store: SharedStore) -> Fixture {
@@ -113,22 +106,6 @@ async fn left_out(variant: Variant, stream: bool) {
             (events[0].fired.first(), false)
         );
     }
-    fixture.assert_clean();
-}
-
-async fn restarted(variant: Variant) {
-    let dir = temp();
-    let mut fixture = fixture(variant, sqlite(dir.path())).await;
-    let history = fixture.history();
-    stop(&fixture, &history, true).await;
-    fixture.restart(sqlite(dir.path()));
-    let next = and(&fixture, &history, "Go on, please.");
-    let answer = says(&fixture, &next, "Next.").await;
-    let opening = format!("{}Go on, please.", carry());
-    assert_eq!(fixture.sent(), [opening.as_str()]);
-    fixture.restart(sqlite(dir.path()));
-    says(&fixture, &fixture.then(&next, &answer, "More."), "More of it.").await;
-    assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: More."]);
     fixture.assert_clean();
 }
 
@@ -410,70 +387,6 @@ async fn copied(variant: Variant) {
     says(&fixture, &copy, "Copied.").await;
     assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: In the copy."]);
     fixture.assert_clean();
-}
-
-async fn handed_over_again(variant: Variant) {
-    let fixture = fixture(variant, memory()).await;
-    let history = fixture.history();
-    stop(&fixture, &history, true).await;
-    // The response with the second handoff is shown and kept.
-    let next = and(&fixture, &history, "Go on, please.");
-    let answer = says(&fixture, &next, "Next.").await;
-    let after = fixture.then(&next, &answer, "Finish.");
-    fixture.push(second());
-    fixture.push(Reply::text("Second."));
-    let shown = fixture.ask(&after, true).await;
-    assert!(shown.text.ends_with("Second."), "{}", shown.text);
-    says(&fixture, &fixture.then(&after, &shown, "More."), "Third.").await;
-    assert_eq!(
-        fixture.sent(),
-        [format!("u: {SECOND}").as_str(), "a: Second.", "u: More."]
-    );
-    // After a rewind to before it, the first handoff applies.
-    says(
-        &fixture,
-        &and(&fixture, &after[..after.len() - 1], "Not that."),
-        "Well.",
-    )
-    .await;
-    let opening = format!("{}Go on, please.", carry());
-    assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: Not that."]);
-    // The agent omits the response with the second handoff as well.
-    fixture.push(second());
-    fixture.push(slow());
-    leave(&fixture, &after).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    says(&fixture, &and(&fixture, &after, "Then this."), "This.").await;
-    assert_eq!(fixture.sent(), [format!("u: {SECOND}Then this.")]);
-    fixture.assert_clean();
-}
-
-/// An agent that keeps the partial response has the sentinel, which is found as usual.
-async fn kept(variant: Variant) {
-    let fixture = fixture(variant, memory()).await;
-    let history = fixture.history();
-    stop(&fixture, &history, true).await;
-    fixture.push(handoff());
-    fixture.push(fresh());
-    let answer = fixture.ask(&and(&fixture, &history[..2], "Go on!"), true).await;
-    let history = and(&fixture, &history[..2], "Go on!");
-    says(&fixture, &fixture.then(&history, &answer, "More."), "Next.").await;
-    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
-    fixture.assert_clean();
-}
-
-/// A response that the agent received completely and later removed was rewound by the user.
-async fn told_to_the_end(variant: Variant) {
-    for stream in [true, false] {
-        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
-        let history = fixture.history();
-        let answer = fixture.ask(&history, stream).await;
-        assert!(answer.text.contains(PROMPT));
-        says(&fixture, &and(&fixture, &history, "No, the other one."), "Well.").await;
-        let seen = outline(fixture.provider.generations().last().unwrap());
-        assert_eq!(seen[0], "u: Mend the importer.", "{seen:?}");
-        fixture.assert_clean();
-    }
 }
 
 /// The agent continues from a response that upstream stores, without a message of its own.

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use baton_core::nudge::{NudgeOutcome, Windows, is_nudge};
-use baton_llm::state::config::{Config, HandoffMode};
+use baton_llm::state::config::Config;
 use baton_llm::state::store::SharedStore;
 use baton_strict::{Options, Queue, Reply, Role, Rule};
 use pretty_assertions::assert_eq;
@@ -220,62 +220,6 @@ async fn a_model_without_a_known_window_is_told_of_once() {
     }
 }
 
-/// After a handoff, usage from before does not count, and the model is notified anew about the new task.
-#[tokio::test]
-async fn a_handoff_begins_anew() {
-    for variant in WIRES {
-        for mode in [HandoffMode::Continue, HandoffMode::Stop] {
-            let fixture = fixture(variant, memory(), |config| config.handoff.mode = mode).await;
-            let mut history = Vec::new();
-            say(
-                &fixture,
-                &mut history,
-                "Mend the importer.",
-                Reply::text("Looking."),
-            )
-            .await;
-            for n in 0..11 {
-                say(
-                    &fixture,
-                    &mut history,
-                    &format!("Step {n}."),
-                    Reply::text(format!("Step {n} done.")),
-                )
-                .await;
-            }
-            say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
-            if mode == HandoffMode::Continue {
-                fixture.push(handoff());
-                say(&fixture, &mut history, "Go on.", Reply::text("Fresh.")).await;
-            } else {
-                say(&fixture, &mut history, "Go on.", handoff()).await;
-            }
-            let first = history.len();
-            for n in 0..12 {
-                say(
-                    &fixture,
-                    &mut history,
-                    &format!("New {n}."),
-                    Reply::text(format!("New {n} done.")),
-                )
-                .await;
-                assert_eq!(nudges(&fixture), [0; 0]);
-            }
-            assert!(fixture.sent()[0].starts_with(&carry()), "{first}");
-            say(&fixture, &mut history, &long(5_500), Reply::text("Long again.")).await;
-            say(&fixture, &mut history, "Go on.", Reply::text("Told again.")).await;
-            assert_eq!(nudges(&fixture).len(), 1);
-            let told = [
-                NudgeOutcome::Notified,
-                NudgeOutcome::Followed,
-                NudgeOutcome::Notified,
-            ];
-            assert_eq!(outcomes(&fixture, 28).await, told);
-            fixture.assert_clean();
-        }
-    }
-}
-
 #[tokio::test]
 async fn it_stops_where_what_is_left_is_too_large_by_itself() {
     for variant in WIRES {
@@ -358,30 +302,6 @@ async fn it_survives_a_restart() {
         assert_eq!(nudges(&fixture), [0; 0]);
         say(&fixture, &mut other, "Go on.", Reply::text("Told.")).await;
         assert_eq!(nudges(&fixture).len(), 1);
-        fixture.assert_clean();
-    }
-}
-
-/// The agents do not name a session here, and the openings are equal. Their context uses stay separate.
-#[tokio::test]
-async fn conversations_that_open_alike_are_told_apart() {
-    for variant in WIRES {
-        let fixture = fixture(variant, memory(), |_| {}).await;
-        let open = |fixture: &Fixture| vec![fixture.user("Mend the importer.")];
-        let (mut full, mut slim) = (open(&fixture), open(&fixture));
-        for (history, words) in [(&mut full, "One."), (&mut slim, "Two.")] {
-            fixture.push(Reply::text(words));
-            let answer = fixture.ask(history, true).await;
-            history.extend(answer.keep.clone());
-        }
-        say(&fixture, &mut full, &long(5_500), Reply::text("Long.")).await;
-        say(&fixture, &mut slim, "Short.", Reply::text("Short, too.")).await;
-        say(&fixture, &mut slim, "Go on.", Reply::text("Fine.")).await;
-        assert_eq!(nudges(&fixture), [0; 0]);
-        say(&fixture, &mut full, "Go on.", Reply::text("Told.")).await;
-        assert_eq!(nudges(&fixture).len(), 1);
-        say(&fixture, &mut slim, "And?", Reply::text("Still fine.")).await;
-        assert_eq!(nudges(&fixture), [0; 0]);
         fixture.assert_clean();
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::fixture::{AnthropicFixture, PROMPT, handoff, history, said, texts, then, user};
+use crate::harness::fixture::{AnthropicFixture, PROMPT, handoff, history, said, texts, user};
 use crate::harness::{AgentWire, Message, memory};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{
@@ -68,56 +68,11 @@ async fn a_seal_is_valid_for_its_own_client_only() {
     );
 }
 
-/// The text for a user who opens the transcript and does not know baton.
-#[tokio::test]
-async fn the_sentinel_says_what_happened_and_why() {
-    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
-    let message = fixture.turn(&history()).await;
-    let lines: Vec<&str> = said(&message)[1].trim().lines().collect();
-    assert_eq!(
-        lines[1],
-        "*Handed over: done. From here on the model knows only what follows.*"
-    );
-    assert_eq!((lines[2], lines[3]), ("", "Goal: skip BOMs."));
-    let closing = lines.last().unwrap();
-    assert!(
-        closing.starts_with("[[/handoff-resume:") && closing.len() == 18 + 22 + 2,
-        "{closing}"
-    );
-    fixture.script.push(Reply::text("ok"));
-    fixture.turn(&then(&history(), &message, "More.")).await;
-    assert_eq!(fixture.last().messages().len(), 3);
-    fixture.assert_clean();
-}
-
 /// Sends a transcript in which consecutive text was joined, as on chat.
 async fn sent_behind(fixture: &AnthropicFixture, sentinel: &str, rest: &str) -> Vec<String> {
     fixture.script.push(Reply::text("ok"));
     fixture.turn(&spoken(&format!("Done.{sentinel}{rest}"))).await;
     texts(fixture.last().messages())
-}
-
-/// The prompt is not in the transcript, so the text after the sentinel is the model's, even if it repeats the
-/// prompt.
-#[tokio::test]
-async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() {
-    let short = |c: &mut Config| c.handoff.transcript = TranscriptDetail::Sentinel;
-    let fixture = AnthropicFixture::with([handoff(), Reply::text("Fresh.")], memory(), short).await;
-    let message = fixture.turn(&history()).await;
-    let sentinel = said(&message)[1].to_owned();
-    assert_eq!(sentinel.trim().lines().count(), 2, "{sentinel}");
-    for rest in ["Goal: skip", PROMPT, &format!("{PROMPT}\nFirst, the reader.")] {
-        let sent = sent_behind(&fixture, &sentinel, rest).await;
-        assert_eq!(sent, [&format!("u: {PROMPT}"), &format!("a: {rest}"), "u: More."]);
-    }
-    // After a sentinel that was shown with its prompt, the rest of the prompt is removed.
-    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
-    let message = fixture.turn(&history()).await;
-    let torn = said(&message)[1].split_once("\nNext").unwrap().0.to_owned();
-    assert_eq!(
-        sent_behind(&fixture, &torn, "").await,
-        [&format!("u: {PROMPT}"), "u: More."]
-    );
 }
 
 /// The form of a sentinel belongs to its handoff. A later change of the setting has no effect on it.
@@ -142,55 +97,6 @@ async fn a_sentinel_is_read_as_it_was_shown_whatever_the_setting_is_now() {
         sent_behind(&now_short, &torn, "").await,
         [&format!("u: {PROMPT}"), "u: More."]
     );
-}
-
-/// However the line was pasted, and however the agent changed it.
-#[tokio::test]
-async fn a_pasted_resume_line_is_recognised_in_every_form() {
-    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh.")]).await;
-    let message = fixture.turn(&history()).await;
-    let block = said(&message)[1].trim().to_owned();
-    let line = block.lines().next().unwrap().to_owned();
-    let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
-    // Claude Code's form of a paste of several lines, followed by typed text.
-    let tagged = |text: &str| {
-        format!("\n\n<pasted_content id=\"19a4\">\n\n\n{text}\n\n</pasted_content id=\"19a4\">\n\nMend.")
-    };
-    let unclosed = block.rsplit_once('\n').unwrap().0;
-    let short = block.lines().take(2).collect::<Vec<_>>().join("\n");
-    for pasted in [
-        tagged(&block),
-        tagged(&quoted),
-        tagged(unclosed),
-        tagged(&short),
-        tagged(&line),
-        format!("{line}\nMend."),
-        format!("{line} Mend."),
-        format!("> {line}\nMend."),
-        format!("\"{line}\" Mend."),
-        format!("{} Mend.", &line[1..line.len() - 1]),
-        format!("{} Mend.", &line[..17 + 13]),
-        format!("{block}\n\nMend."),
-        format!("{quoted}Mend."),
-    ] {
-        fixture.script.push(Reply::text("ok"));
-        fixture.turn(&[user(&pasted)]).await;
-        assert_eq!(
-            texts(fixture.last().messages()),
-            [&format!("u: {PROMPT}"), "u: Mend."],
-            "{pasted}"
-        );
-    }
-    // In the middle of other text it has no effect.
-    for text in [
-        format!("What is {line}?"),
-        format!("What is this?{}", tagged(&block)),
-    ] {
-        fixture.script.push(Reply::text("ok"));
-        fixture.turn(&[user(&text)]).await;
-        assert_eq!(texts(fixture.last().messages()), [format!("u: {text}")]);
-    }
-    fixture.assert_clean();
 }
 
 /// Claude Code 2.1.330 with a model of 5.5: the request for a complete block pasted as the first message.

@@ -8,7 +8,7 @@ use super::{DOCUMENT, and, command, elements, says, thought};
 use crate::matrix::fixture::{Fixture, behind_line, fresh};
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
-on_every_wire!(handed_over_now composed_now enough_to_hand_off only_a_smaller_one not_handed_over;);
+on_every_wire!(handed_over_now enough_to_hand_off only_a_smaller_one not_handed_over;);
 
 /// After `::handoff`, the model is asked to write the document after its own history, and the answer ends
 /// with the sentinel.
@@ -71,27 +71,6 @@ async fn handed_over_now(variant: Variant) {
         assert_eq!(stage.sent()[..6], whole);
         stage.assert_clean();
     }
-}
-
-/// Composed without a model, so nothing is sent upstream. A session that continues elsewhere in its
-/// transcript is not cut.
-async fn composed_now(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let history = stage.history();
-    let answer = says(&stage, &history, thought("First.")).await;
-    let now = [&history[..], &answer.keep].concat();
-    let (text, then) = command(&stage, &now, "::handoff --force --method local --no-git").await;
-    assert!(text.contains("composed without a model"), "{text}");
-    says(&stage, &and(&stage, &then, "Go on."), thought("Next.")).await;
-    let sent = stage.sent();
-    assert!(
-        sent.len() == 1 && sent[0].contains("Mend the importer."),
-        "{sent:?}"
-    );
-    // The user goes back to before the command.
-    says(&stage, &and(&stage, &now, "Rather this."), thought("This.")).await;
-    assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
-    stage.assert_clean();
 }
 
 /// Two messages before the command are enough; one or none is not.

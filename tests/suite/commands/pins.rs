@@ -9,7 +9,7 @@ use crate::harness::{sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
 use crate::matrix::variants::{Variant, on_every_wire};
 
-on_every_wire!(pinned too_many_pins forked_with_pins;);
+on_every_wire!(pinned forked_with_pins;);
 
 /// Later heads include the pins. Existing heads stay unchanged.
 async fn pinned(variant: Variant) {
@@ -43,24 +43,6 @@ async fn pinned(variant: Variant) {
     stage.ask(&next, true).await;
     let head = pins.replace("1. Keep \"the\\schema\".\n2. Two", "1. Two");
     assert_eq!(stage.sent(), [format!("u: {head}{SECOND}")]);
-    stage.assert_clean();
-}
-
-async fn too_many_pins(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let mut now = stage.history();
-    for n in 1..=20 {
-        let (text, then) = command(&stage, &now, &format!("::pin Text {n}.")).await;
-        assert!(text.contains(&format!("pinned as number {n}.")), "{text}");
-        now = then;
-    }
-    let (text, _) = command(&stage, &now, "::pin One more.").await;
-    assert!(text.contains("there are 20 pins"), "{text}");
-    let (_, now) = command(&stage, &now, "::unpin 20").await;
-    let (text, _) = command(&stage, &now, &format!("::pin {}", "x".repeat(4096))).await;
-    assert!(text.contains("bytes over the 4096"), "{text}");
-    let (text, _) = command(&stage, &now, "::pins").await;
-    assert!(text.contains("  19. Text 19.") && !text.contains("xxx"), "{text}");
     stage.assert_clean();
 }
 

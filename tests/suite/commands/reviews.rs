@@ -2,18 +2,16 @@
 //!
 //! The draft cuts the transcript at the position of its creation, and the later work follows unchanged.
 
-use baton_core::handoffs::draft::ReviewPolicy;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::{and, command, says, thought};
-use crate::harness::{memory, sqlite, temp};
+use crate::harness::{sqlite, temp};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{Variant, on_every_wire};
 
-on_every_wire!(reviewed review_by_the_config told_that_it_waits known_after_a_restart
-    accepted_in_the_chat accepted_by_the_api undone another_transcript accepted_after_a_restart;);
+on_every_wire!(reviewed told_that_it_waits known_after_a_restart accepted_in_the_chat another_transcript;);
 
 const DRAFT: &str = "::handoff --force --review --method local --no-git";
 
@@ -56,32 +54,6 @@ async fn reviewed(variant: Variant) {
     assert_eq!(sent[1..], ["a: Next.", "u: Well."]);
     assert!(stage.baton.drafting.all_open().is_empty());
     stage.assert_clean();
-}
-
-/// `handoff.review`: a user's request waits with "manual" and with "always".
-async fn review_by_the_config(variant: Variant) {
-    for (review, waits) in [
-        (ReviewPolicy::Never, false),
-        (ReviewPolicy::Manual, true),
-        (ReviewPolicy::Always, true),
-    ] {
-        let stage = Fixture::with(variant, [], memory(), |config| config.handoff.review = review).await;
-        let history = stage.history();
-        let answer = says(&stage, &history, thought("First.")).await;
-        let now = [&history[..], &answer.keep].concat();
-        let (text, then) = command(&stage, &now, "::handoff --force --method local --no-git").await;
-        assert_eq!(
-            text.contains("the draft waits for your approval"),
-            waits,
-            "{text}"
-        );
-        assert_eq!(text.contains("[[handoff-resume:"), !waits, "{text}");
-        if waits {
-            let (text, _) = command(&stage, &then, "::handoff accept").await;
-            assert!(text.contains("[[handoff-resume:"), "{text}");
-        }
-        stage.assert_clean();
-    }
 }
 
 /// A user who continues while a draft is pending is notified once, before the model's output. The model never
@@ -215,39 +187,6 @@ async fn accepted_in_the_chat(variant: Variant) {
     stage.assert_clean();
 }
 
-/// The draft takes effect with the next request, whose response shows it.
-async fn accepted_by_the_api(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let now = session(&stage).await;
-    let now = told(&stage, &now, DRAFT, "the draft waits").await;
-    let now = works(&stage, &now).await;
-    let drafting = &stage.baton.drafting;
-    let id = drafting.all_open()[0].id;
-    drafting
-        .accept(id, Some("## Goal\nOnly the tests.".to_owned()))
-        .unwrap();
-    let now = turn(&stage, &now, "Well.", thought("So.")).await;
-    sees(&stage, &["u: Well."]);
-    turn(&stage, &now, "More.", thought("Much more.")).await;
-    sees(&stage, &["u: Well.", "a: So.", "u: More."]);
-    stage.assert_clean();
-}
-
-async fn undone(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let now = session(&stage).await;
-    let now = told(&stage, &now, DRAFT, "the draft waits").await;
-    let now = works(&stage, &now).await;
-    let now = told(&stage, &now, "::handoff accept", "handed over").await;
-    let now = told(&stage, &now, "::handoff undo", "the handoff ").await;
-    let now = turn(&stage, &now, "Well.", thought("So.")).await;
-    assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
-    let now = told(&stage, &now, "::handoff undo", "the undo was reverted").await;
-    turn(&stage, &now, "More.", thought("Much more.")).await;
-    sees(&stage, &["u: Well.", "a: So.", "u: More."]);
-    stage.assert_clean();
-}
-
 /// The agent has rewound to before the draft, so nothing is cut.
 async fn another_transcript(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
@@ -259,18 +198,4 @@ async fn another_transcript(variant: Variant) {
     turn(&stage, &other, "Well.", thought("So.")).await;
     assert_eq!(stage.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
     stage.assert_clean();
-}
-
-/// Another process finds the position of the draft.
-async fn accepted_after_a_restart(variant: Variant) {
-    let dir = temp();
-    let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
-    let now = session(&stage).await;
-    let now = told(&stage, &now, DRAFT, "the draft waits").await;
-    let now = works(&stage, &now).await;
-    stage.restart(sqlite(dir.path()));
-    let now = told(&stage, &now, "::handoff accept", "handed over").await;
-    stage.restart(sqlite(dir.path()));
-    turn(&stage, &now, "Well.", thought("So.")).await;
-    sees(&stage, &["u: Well."]);
 }

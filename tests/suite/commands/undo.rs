@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use baton_core::nudge::Windows;
-use baton_llm::state::store::SharedStore;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::json as value;
 
 use super::{SECOND, WHOLE, and, command, elements, handed_over, says, sent, thought};
-use crate::harness::{memory, sqlite, temp};
-use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
+use crate::harness::memory;
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
-on_every_wire!(undone undone_twice undone_to_the_one_before undone_in_a_fork undone_after_a_restart undone_mixed keeps_the_tool_where_the_store_is_lost;);
+on_every_wire!(undone keeps_the_tool_where_the_store_is_lost;);
 
 async fn undone(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
@@ -34,122 +33,6 @@ async fn undone(variant: Variant) {
     let fired = stage.ask(&then, true).await;
     says(&stage, &stage.then(&then, &fired, "On."), thought("Third.")).await;
     assert_eq!(sent(&stage), [&format!("u: {SECOND}"), "a: Second.", "u: On."]);
-    stage.assert_clean();
-}
-
-async fn undone_twice(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let next = handed_over(&stage).await;
-    let (_, now) = command(&stage, &next[..next.len() - 1], "::handoff undo").await;
-    let asked = and(&stage, &now, "Well.");
-    let answer = says(&stage, &asked, thought("Whole.")).await;
-    let (text, now) = command(&stage, &[&asked[..], &answer.keep].concat(), "::handoff undo").await;
-    assert!(text.contains("was reverted"), "{text}");
-    let asked = and(&stage, &now, "Again.");
-    let answer = says(&stage, &asked, thought("Cut.")).await;
-    let carried = carry();
-    let cut = [
-        carried.as_str(),
-        "a: Fresh.",
-        "u: Well.",
-        "a: Whole.",
-        "u: Again.",
-    ];
-    assert_eq!(sent(&stage), cut);
-    let before = elements(&stage);
-    let asked = stage.then(&asked, &answer, "And?");
-    let answer = says(&stage, &asked, thought("Yes.")).await;
-    assert_eq!(elements(&stage)[..before.len()], before, "the prefix stays");
-    let (_, now) = command(&stage, &[&asked[..], &answer.keep].concat(), "::handoff undo").await;
-    says(&stage, &and(&stage, &now, "Third."), thought("Whole again.")).await;
-    assert_eq!(sent(&stage)[..4], WHOLE);
-    stage.assert_clean();
-}
-
-async fn undone_to_the_one_before(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let next = handed_over(&stage).await;
-    stage.push(Reply::text("Done, too.").call("session_handoff", value!({"prompt": SECOND})));
-    stage.push(thought("Second."));
-    let fired = stage.ask(&next, true).await;
-    let now = [&next[..], &fired.keep].concat();
-    let (text, now) = command(&stage, &now, "::handoff undo").await;
-    assert!(text.contains("the handoff before it"), "{text}");
-    let asked = and(&stage, &now, "Well.");
-    let answer = says(&stage, &asked, thought("First.")).await;
-    let carried = carry();
-    let cut = [
-        carried.as_str(),
-        "a: Fresh.",
-        "u: Go on.",
-        "a: Done, too.Second.",
-        "u: Well.",
-    ];
-    assert_eq!(sent(&stage), cut);
-    let before = elements(&stage);
-    let asked = stage.then(&asked, &answer, "And?");
-    says(&stage, &asked, thought("Yes.")).await;
-    assert_eq!(elements(&stage)[..before.len()], before);
-    stage.assert_clean();
-}
-
-/// The branch without the undo is cut as before. A copy under another session's id has the undo.
-async fn undone_in_a_fork(variant: Variant) {
-    let mut stage = Fixture::new(variant, []).await;
-    let next = handed_over(&stage).await;
-    let (_, now) = command(&stage, &next[..next.len() - 1], "::handoff undo").await;
-    says(&stage, &and(&stage, &now, "Well."), thought("Whole.")).await;
-    assert_eq!(sent(&stage)[..4], WHOLE);
-    says(&stage, &next, thought("Cut.")).await;
-    assert_eq!(sent(&stage), [carry().as_str(), "a: Fresh.", "u: Go on."]);
-    let headers = variant.headers.iter().copied().chain([("x-session-id", "copy")]);
-    stage.variant.headers = Box::leak(headers.collect::<Vec<_>>().into_boxed_slice());
-    says(&stage, &and(&stage, &now, "Copied."), Reply::text("Whole.")).await;
-    assert_eq!(sent(&stage)[..4], WHOLE);
-    assert_eq!(stage.script.left(), 0);
-}
-
-/// The marker in the transcript suffices: neither the process nor the store is needed.
-async fn undone_after_a_restart(variant: Variant) {
-    let dir = temp();
-    let mut stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
-    let next = handed_over(&stage).await;
-    let (_, now) = command(&stage, &next[..next.len() - 1], "::handoff undo").await;
-    let lost: [SharedStore; 2] = [sqlite(dir.path()), memory()];
-    for store in lost {
-        stage.restart(store);
-        says(&stage, &and(&stage, &now, "Well."), Reply::text("Whole.")).await;
-        assert_eq!(sent(&stage)[..4], WHOLE);
-    }
-    assert_eq!(stage.script.left(), 0);
-}
-
-/// A handoff that waited next to calls. After its undo the call does not take effect again.
-async fn undone_mixed(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let history = stage.history();
-    let reads = Reply::new()
-        .thinking("Read.")
-        .call("read_file", value!({"path": "a"}));
-    stage.push(handoff_beside(reads));
-    let answer = stage.ask(&history, true).await;
-    let ran = stage.ran(&history, &answer);
-    stage.push(thought("Ended."));
-    stage.push(fresh());
-    let fired = stage.ask(&ran, true).await;
-    assert!(fired.text.contains(PROMPT), "{}", fired.text);
-    let (_, now) = command(&stage, &[&ran[..], &fired.keep].concat(), "::handoff undo").await;
-    let asked = and(&stage, &now, "Well.");
-    let answer = says(&stage, &asked, thought("Whole.")).await;
-    assert_eq!(answer.text, "Whole.", "nothing fires");
-    let seen = sent(&stage);
-    assert_eq!(seen[0], "u: Mend the importer.");
-    assert_eq!(
-        seen[seen.len() - 2..],
-        ["a: Ended.Fresh.", "u: Well."],
-        "{seen:?}"
-    );
-    says(&stage, &stage.then(&asked, &answer, "And?"), thought("Still.")).await;
     stage.assert_clean();
 }
 

@@ -9,7 +9,7 @@ use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, fresh, handoff};
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
-on_every_wire!(answered_and_taken_out reported_sizes unknown_words first_of_all glued_and_trimmed left_out quoted look_alikes other_prefix switched_off tool_results;);
+on_every_wire!(answered_and_taken_out reported_sizes unknown_words first_of_all glued_and_trimmed other_prefix switched_off tool_results;);
 
 async fn answered_and_taken_out(variant: Variant) {
     let stage = Fixture::new(variant, []).await;
@@ -165,54 +165,6 @@ async fn glued_and_trimmed(variant: Variant) {
         }
     }
     stage.assert_clean();
-}
-
-/// An answer that the agent omits, or a command that it repeats with the next message.
-async fn left_out(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let history = stage.history();
-    let (_, now) = command(&stage, &history, "::pin Be brief.").await;
-    let without = and(&stage, &now[..=history.len()], "More.");
-    says(&stage, &without, Reply::text("So.")).await;
-    assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
-    stage.assert_clean();
-}
-
-/// `opencode run` puts an argument with blanks in quotes.
-async fn quoted(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let history = stage.history();
-    let (text, now) = command(&stage, &history, "\"::handoff status\"").await;
-    assert!(text.contains("the model sees the whole history"), "{text}");
-    let (_, now) = command(&stage, &now, r#""::pin Say \"no\" to tabs.""#).await;
-    let (text, now) = command(&stage, &now, "::pins").await;
-    assert!(text.contains("Say \"no\" to tabs."), "{text}");
-    says(&stage, &and(&stage, &now, "More."), Reply::text("So.")).await;
-    assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
-    let spoken = "\"::handoff\" and \"::pin\"";
-    says(&stage, &and(&stage, &history, spoken), Reply::text("So.")).await;
-    assert_eq!(*stage.sent().last().unwrap(), format!("u: Go on.{spoken}"));
-    stage.assert_clean();
-}
-
-/// A marker quoted by a model is escaped for the agent, and removes nothing.
-async fn look_alikes(variant: Variant) {
-    let stage = Fixture::with(variant, [], memory(), |_| {}).await;
-    let quoted = "It says:\n[[handoff-note:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nSo.";
-    let history = stage.history();
-    stage.push(Reply::text(quoted));
-    let answer = stage.ask(&history, true).await;
-    assert!(answer.text.contains("[[handoff-note\\:"), "{}", answer.text);
-    says(
-        &stage,
-        &stage.then(&history, &answer, "More."),
-        Reply::text("So."),
-    )
-    .await;
-    let sent = stage.sent();
-    assert_eq!(sent[2..], ["u: Go on.", &format!("a: {quoted}"), "u: More."]);
-    // The provider sees the model's own words, on Gemini in pieces.
-    assert!(stage.provider.complaints().len() <= 1);
 }
 
 async fn other_prefix(variant: Variant) {

@@ -7,7 +7,6 @@
 //! and `ollama` have no token counts, because their APIs have no such call. Chains, restarts and interruptions
 //! are in `conversations`.
 
-mod both_ways;
 mod features;
 pub mod fixture;
 pub mod parse;

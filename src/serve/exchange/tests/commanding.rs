@@ -56,17 +56,3 @@ async fn a_topic_is_named_in_the_chat_or_declared_by_the_request() {
     assert_eq!(topic(None).await.as_deref(), Some("parser"));
     assert_eq!(topic(Some("importer")).await.as_deref(), Some("importer"));
 }
-
-#[tokio::test]
-async fn what_is_not_there_is_named_and_changes_nothing() {
-    let stage = Stage::new();
-    let rows = [
-        ("::handoff cancel", "no handoff is being written"),
-        ("::handoff reject", "no draft waits"),
-        ("::handoff accept", "no draft waits"),
-    ];
-    for (command, answer) in rows {
-        let text = reply(&stage, command).await;
-        assert!(text.contains(answer), "{command}: {text}");
-    }
-}

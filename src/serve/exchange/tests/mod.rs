@@ -2,15 +2,12 @@
 
 mod commanding;
 mod contexts;
-mod cutting;
 mod drafting;
 mod forks;
 mod goals;
 mod loaded_tools;
-mod offering;
 mod pairing;
 mod reading;
-mod showing;
 mod writing;
 
 use std::sync::Arc;
@@ -36,7 +33,7 @@ use crate::state::store::sqlite::SqliteStore;
 use baton_core::handoffs::carry::CarryScope;
 use baton_core::marker::seal::SealKey;
 use baton_core::plan::NewHandoff;
-use baton_core::record::{Handoff, HandoffId, WireId};
+use baton_core::record::{Handoff, WireId};
 use baton_core::wire::Operation;
 
 const PROMPT: &str = "Go on with the importer. Its tests fail in parse.rs.";
@@ -189,9 +186,4 @@ fn sent(stage: &Stage, offered: &PlannedExchange) -> Vec<Value> {
     let rope = offered.plan(&stage.app).first(offered.offer.tooled).rope;
     let body: Value = serde_json::from_slice(&rope.concat()).unwrap();
     body["messages"].as_array().unwrap().clone()
-}
-
-fn an_id(n: u128) -> HandoffId {
-    // A version 7 id of 2026.
-    HandoffId::from_u128(0x019a_0000_0000_7000_8000_0000_0000_0000 | n)
 }

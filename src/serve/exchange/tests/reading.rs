@@ -9,28 +9,6 @@ use baton_core::marker::note;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::Operation;
 
-#[tokio::test]
-async fn what_cannot_be_read_is_left_alone_and_its_reason_is_noted() {
-    let own_tool = json!([{"name": "session_handoff", "input_schema": {"type": "object"}}]);
-    let taken = changed(claude(&[user("x")]), json!({"tools": own_tool})).to_string();
-    let rows = [
-        ("{\"messages\":[".to_owned(), ToolOmission::UnreadJson),
-        ("{\"messages\":1}".to_owned(), ToolOmission::UnreadShape),
-        ("[]".to_owned(), ToolOmission::UnreadShape),
-        (
-            "{\"messages\":[],\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}".to_owned(),
-            ToolOmission::UnreadRepeatedKey,
-        ),
-        (taken, ToolOmission::NameTaken),
-    ];
-    let stage = Stage::new();
-    for (body, why) in rows {
-        let request = stage.request(&body);
-        assert!(request.received().is_none(), "{body}");
-        assert_eq!(request.ctx.recorder.read(|e| e.untooled), Some(why), "{body}");
-    }
-}
-
 async fn key(stage: &Stage, body: Value, principal: &str) -> String {
     let request = stage.request(body).principal(principal);
     request.received().unwrap().call.key
@@ -38,27 +16,6 @@ async fn key(stage: &Stage, body: Value, principal: &str) -> String {
 
 async fn is_named(stage: &Stage, body: Value) -> bool {
     stage.request(body).received().unwrap().call.named
-}
-
-#[tokio::test]
-async fn a_named_session_is_one_conversation_whatever_its_transcript() {
-    let stage = Stage::new();
-    let first = key(&stage, claude(&[user("Mend it.")]), "local").await;
-    let later = key(
-        &stage,
-        claude(&[user("Another opening."), model("Yes.")]),
-        "local",
-    )
-    .await;
-    assert!(is_named(&stage, claude(&[user("Mend it.")])).await);
-    assert_eq!(first, later);
-    let other = json!({"metadata": {"user_id": "{\"session_id\":\"s-2\"}"}});
-    assert_ne!(
-        first,
-        key(&stage, changed(claude(&[user("Mend it.")]), other), "local").await
-    );
-    // Clients do not share conversations.
-    assert_ne!(first, key(&stage, claude(&[user("Mend it.")]), "alice").await);
 }
 
 #[tokio::test]

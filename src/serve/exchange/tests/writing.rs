@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::{PROMPT, Stage, claude, model, user};
+use super::{PROMPT, Stage, claude, user};
 use crate::exchange::record_writer;
-use crate::exchange::value::Exchange;
 use baton_core::plan::NewHandoff;
-use baton_core::record::HandoffOrigin;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -60,65 +58,4 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     let before = tasks();
     quiet.completed()();
     assert_eq!(tasks(), before, "nothing waits where nothing could be repeated");
-}
-
-#[tokio::test]
-async fn what_a_prompt_lacks_becomes_part_of_it_and_goes_on_through_the_next_handoff() {
-    const RULE: &str = "Never touch the API.";
-    let stage = Stage::new();
-    let new = |parent| NewHandoff {
-        to: None,
-        kept: None,
-        prompt: "Go on.".to_owned(),
-        reason: None,
-        parent,
-        origin: HandoffOrigin::Model,
-    };
-    let exchange = stage
-        .request(claude(&[user(&format!("Mend it. {RULE}")), model("On it.")]))
-        .exchange()
-        .await;
-    let write = async |exchange: &Exchange, parent| {
-        let prepared = record_writer::prepare(exchange, new(parent), 0).unwrap();
-        record_writer::write(exchange, prepared).await.unwrap()
-    };
-    let handoff = write(&exchange, None).await;
-    assert!(
-        handoff.prompt.starts_with("Go on.\n\n<carried-over>\n"),
-        "{}",
-        handoff.prompt
-    );
-    assert!(handoff.head.contains(RULE), "{}", handoff.head);
-    // The agent's history is gone, as after a compaction.
-    let later = stage
-        .request(claude(&[user("Go on."), model("Done.")]))
-        .exchange()
-        .await;
-    let next = write(&later, Some(handoff.id)).await;
-    assert_eq!(next.prompt, handoff.prompt);
-    // A subagent's user messages come from its parent model.
-    let subagent = stage
-        .request(claude(&[user(RULE), model("Done.")]))
-        .header("x-claude-code-agent-id", "a1")
-        .exchange()
-        .await;
-    let own = write(&subagent, None).await;
-    assert_eq!(own.prompt, "Go on.");
-}
-
-#[tokio::test]
-async fn a_spilled_request_comes_back_as_it_was() {
-    let stage = Stage::with(|config| config.state_dir = std::env::temp_dir());
-    let body = claude(&[user("Mend it."), model("Yes."), user("Go.")]);
-    let request = stage.request(&body).header("x-agent", "one");
-    let mut exchange = request.exchange().await;
-    let before = exchange.offered.plan(&stage.app).first(true).rope.concat();
-    exchange.spill();
-    assert!(exchange.ctx.headers.is_empty() && exchange.offered.text().is_empty());
-    exchange.reclaim().await.unwrap();
-    assert_eq!(exchange.ctx.headers["x-agent"], "one");
-    assert_eq!(
-        exchange.offered.plan(&stage.app).first(true).rope.concat(),
-        before
-    );
 }

@@ -16,15 +16,6 @@ use crate::proxy::testing::{Act, Proxy, Script, config};
 use crate::proxy::upload::RopeBody;
 use crate::state::telemetry::ExchangeOutcome;
 
-macro_rules! packed {
-    ($encoder:ident, $text:expr) => {{
-        let mut encoder = $encoder::new(Vec::new());
-        encoder.write_all($text).await.unwrap();
-        encoder.shutdown().await.unwrap();
-        encoder.into_inner()
-    }};
-}
-
 #[tokio::test]
 async fn every_known_coding_is_read_and_goes_out_as_it_came() {
     let upstream = Script::saying("{}").await;

@@ -11,15 +11,6 @@ use tokio::net::TcpStream;
 use super::memory::{is_alone, peak};
 use crate::proxy::testing::{Act, Proxy, Script, config, small_steps};
 
-macro_rules! packed {
-    ($encoder:ident, $text:expr) => {{
-        let mut encoder = $encoder::new(Vec::new());
-        encoder.write_all($text).await.unwrap();
-        encoder.shutdown().await.unwrap();
-        encoder.into_inner()
-    }};
-}
-
 /// Waits until all reservations are released.
 async fn all_free(proxy: &Proxy, free: (usize, bool)) {
     for _ in 0..300 {

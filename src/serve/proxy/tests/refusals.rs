@@ -7,7 +7,6 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::proxy::testing::{Act, Proxy, Script, config, ok};
-use crate::state::config::{ClientKey, Secret};
 use crate::state::telemetry::ExchangeOutcome;
 
 async fn unused_port() -> String {
@@ -149,39 +148,6 @@ async fn forward_proxying_is_refused() {
         .raw("CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\nconnection: close\r\n\r\n")
         .await;
     assert!(got.starts_with("HTTP/1.1 405"), "{got}");
-}
-
-#[tokio::test]
-async fn client_keys_are_required_and_not_sent_on() {
-    let upstream = Script::saying("{}").await;
-    let mut config = config(&upstream.url);
-    let key = |name: &str, key: &str| ClientKey {
-        name: name.to_owned(),
-        key: Some(Secret::new(key)),
-        ..ClientKey::default()
-    };
-    config.clients = vec![key("ada", "key-a"), key("bob", "key-b")];
-    let proxy = Proxy::start(config);
-    for lines in ["", "x-api-key: key\r\n", "authorization: Bearer key-c\r\n"] {
-        let got = proxy.post("/v1/messages", lines, &vec![b' '; 4 << 20]).await;
-        assert!(got.starts_with("HTTP/1.1 401"), "{got}");
-        assert_eq!(json(&got)["error"]["type"], "authentication_error");
-    }
-    assert!(upstream.received().is_empty());
-    for lines in [
-        "x-api-key: key-a\r\nauthorization: Bearer provider\r\n",
-        "authorization: bearer key-b\r\nx-api-key: provider\r\n",
-        "x-goog-api-key: key-b\r\nx-api-key: provider\r\n",
-    ] {
-        let got = proxy.post("/v1/messages", lines, b"{}").await;
-        assert!(got.starts_with("HTTP/1.1 200"), "{got}");
-    }
-    for (head, _) in upstream.received() {
-        assert!(
-            !head.contains("key-a") && !head.contains("key-b") && head.contains("provider"),
-            "{head}"
-        );
-    }
 }
 
 /// A request that upstream has received but does not answer.

@@ -70,26 +70,6 @@ async fn a_relayed_exchange_is_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_transcript_goes_out_as_it_came() {
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
-    let body = b"{ \"messages\" : [ ] }";
-    proxy
-        .post("/v1/messages?beta=true", "anthropic-version: x\r\n", body)
-        .await;
-    let (sent, sent_body) = upstream.received().remove(0);
-    assert!(
-        sent.starts_with("POST /v1/messages?beta=true HTTP/1.1\r\n"),
-        "{sent}"
-    );
-    assert_eq!(sent_body, body);
-    let event = proxy.events(1).await.remove(0);
-    assert_eq!(event.outcome, ExchangeOutcome::Complete);
-    assert_eq!((event.received_bytes, &event.sent_bytes[..]), (20, &[20][..]));
-    assert!(event.first_byte_ms.is_some());
-}
-
-#[tokio::test]
 async fn a_head_request_keeps_the_length() {
     let upstream = Script::start(vec![Act::Answer(
         "HTTP/1.1 200 OK\r\ncontent-length: 77\r\n\r\n".into(),
