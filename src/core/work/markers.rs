@@ -270,6 +270,29 @@ mod tests {
             ),
             ("For each page, can you add a title?", SentenceClass::Constraint),
             ("You may touch the migrations now.", SentenceClass::Lift),
+            // A word of a reply may begin a request.
+            ("Go through the pages and look for errors.", SentenceClass::Asked),
+            ("Continue with the second chapter.", SentenceClass::Asked),
+            ("Kan du tilføje en side?", SentenceClass::Asked),
+            ("Проверь вторую страницу.", SentenceClass::Asked),
+            ("帮我看一下", SentenceClass::Asked),
+            ("标题改成蓝色", SentenceClass::Asked),
+            // Requests that say how a thing is to be hold when they are done.
+            ("Change the date format to ISO.", SentenceClass::Said),
+            ("Can we sort it by author and not by title?", SentenceClass::Said),
+            (
+                "Using the same template, can we print the index?",
+                SentenceClass::Said,
+            ),
+            ("Please add a rule about titles.", SentenceClass::Said),
+            ("Check for BOOK_PRINTER_NAME.", SentenceClass::Said),
+            (
+                "Let's make it so that the index is at the end.",
+                SentenceClass::Said,
+            ),
+            ("这些功能可以慢慢加上", SentenceClass::Said),
+            ("Du må ikke ændre registeret.", SentenceClass::Constraint),
+            ("Zorg dat elke pagina een titel heeft.", SentenceClass::Constraint),
             ("Wichtig: Port 8080.", SentenceClass::Constraint),
         ] {
             assert_eq!(of_user(text)[..1], [class], "{text}");
@@ -278,10 +301,10 @@ mod tests {
             "Could you rename it and make sure that every page has a title?",
             &[],
         );
-        assert_eq!(both[0].text, "make sure that every page has a title");
+        assert_eq!(both[1].text, "make sure that every page has a title");
         assert_eq!(
             (both[0].class, both[1].class),
-            (SentenceClass::Constraint, SentenceClass::Asked)
+            (SentenceClass::Asked, SentenceClass::Constraint)
         );
         assert_eq!(said::anchors("Ok, go on.", &[]), []);
     }

@@ -250,6 +250,12 @@ impl<'i> Work<'i> {
         (asked, said)
     }
 
+    /// Whether the user only asked in a turn, and stated nothing that outlives it.
+    pub(crate) fn only_asks(&self, turn: &IndexedTurn<'_>) -> bool {
+        let (asked, said) = self.sentences(turn);
+        !asked.is_empty() && said.is_empty() && !self.users(turn).any(is_kept)
+    }
+
     /// The sentences of the user in a turn.
     fn users(&self, turn: &IndexedTurn<'_>) -> impl Iterator<Item = &AnchoredSentence> {
         let (n, from) = (turn.n, self.anchors.partition_point(|(at, _)| *at < turn.n));

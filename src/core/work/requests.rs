@@ -29,6 +29,8 @@ struct AskingWords {
     asks_last: Vec<&'static str>,
     asks_within: Wordings,
     asks_anywhere: Wordings,
+    orders_within: Vec<&'static str>,
+    states_before: Vec<&'static str>,
     before_request: Vec<&'static str>,
     left: Wordings,
     next_step: Beginnings,
@@ -57,17 +59,53 @@ pub(crate) fn is_reply(text: &str) -> bool {
             .all(|word| ASKING.replies.contains(word) || is_choice(word))
 }
 
+/// Whether a message may only answer a question of the model: it is short, and asks for nothing itself.
+pub(crate) fn is_answer(text: &str) -> bool {
+    const MAX_ANSWER_BYTES: usize = 80;
+    text.len() <= MAX_ANSWER_BYTES && !sentences(text).any(asks)
+}
+
+/// The last question in the model's output.
+pub(crate) fn last_question(text: &str) -> Option<&str> {
+    let asks = |sentence: &&str| {
+        sentence
+            .trim_end_matches(['*', '_', ')', '"', ' '])
+            .ends_with(['?', '？'])
+    };
+    sentences(text).filter(asks).last()
+}
+
 /// Whether a sentence asks for an action or an answer, and so no longer matters once it is done.
 pub(crate) fn asks(sentence: &str) -> bool {
     let small = lower(sentence);
     let mut rest = small.trim_start_matches(|c: char| !c.is_alphanumeric());
-    // `Yes, now add a test` asks after its reply.
-    while let Some((first, after)) = after_reply(rest)
-        // `The test fails` begins with a noun, and `That works, add one` with a reply.
-        && (!ASKING.before_noun.contains(&first) || !after.starts_with(' ') || after_reply(&after[1..]).is_some())
-    {
-        rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
+    loop {
+        // `Go through the list` begins with a reply too, and `Yes, now add a test` asks after one.
+        if let Some(asks) = is_request_at(rest) {
+            return asks;
+        }
+        match after_reply(rest) {
+            // `The test fails` begins with a noun, and `That works, add one` with a reply.
+            Some((first, after))
+                if !ASKING.before_noun.contains(&first)
+                    || !after.starts_with(' ')
+                    || after_reply(&after[1..]).is_some() =>
+            {
+                rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
+            }
+            _ => break,
+        }
     }
+    is_question(&small)
+        || ASKING.asks_anywhere.occur_in(&small)
+        || !small.is_ascii() && small.split(['，', '。']).any(orders_within)
+        || after_clause(rest).is_some_and(asks)
+}
+
+/// Whether a lower-case sentence begins with a request, or else with a decision or a correction.
+///
+/// `None` if the sentence begins with neither.
+fn is_request_at(rest: &str) -> Option<bool> {
     // `release_train=2` asks for nothing.
     let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '=');
     let begins = |words: &Beginnings| words.rests(rest).any(|after| !after.starts_with(is_inner));
@@ -75,12 +113,9 @@ pub(crate) fn asks(sentence: &str) -> bool {
     let decides =
         ["let's ", "lets "].iter().any(|words| rest.starts_with(words)) && ASKING.contrasts.occur_in(rest);
     if decides || begins(&ASKING.corrects) || begins(&ASKING.decides) {
-        return false;
+        return Some(false);
     }
-    is_question(&small)
-        || ASKING.asks_anywhere.occur_in(&small)
-        || begins(&ASKING.asks)
-        || after_clause(rest).is_some_and(asks)
+    begins(&ASKING.asks).then_some(true)
 }
 
 /// Whether a lower-case sentence is a question, by its mark or, in languages that need none, by its last clause.
@@ -95,6 +130,16 @@ pub(super) fn is_question(small: &str) -> bool {
 pub(super) fn is_marked_question(clause: &str) -> bool {
     let clause = clause.trim();
     ASKING.asks_last.iter().any(|word| clause.ends_with(word)) || ASKING.asks_within.occur_in(clause)
+}
+
+/// Whether a clause in a language without spaces has an order, which neither `可以加上` nor `打开的端口` is.
+fn orders_within(clause: &str) -> bool {
+    let is_stated = |before: &str| ASKING.states_before.iter().any(|word| before.contains(word));
+    let mut orders = ASKING
+        .orders_within
+        .iter()
+        .filter_map(|word| clause.split_once(word));
+    orders.any(|(before, after)| !is_stated(before) && !after.starts_with(['的', '了', '過']))
 }
 
 /// The first word, if it is a reply or a filler, and the rest with the space or comma before it.
@@ -152,7 +197,7 @@ pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         let goes_on = lets_go_on(&turns[at]);
         // A new request after a question drops the question.
         let unfinished = match turns[at - 1].ended {
-            TurnEnd::Answered => false,
+            TurnEnd::Answered => answers(&turns[at - 1], &turns[at]),
             TurnEnd::Question => !asks_anew(&turns[at]),
             TurnEnd::Interrupted | TurnEnd::Working => true,
         };
@@ -163,6 +208,17 @@ pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         at -= 1;
     }
     at
+}
+
+/// Whether a turn answers a question that the model asked in the turn before.
+fn answers(before: &IndexedTurn<'_>, turn: &IndexedTurn<'_>) -> bool {
+    let is_asked = || {
+        before
+            .replies
+            .last()
+            .is_some_and(|reply| last_question(&reply.text).is_some())
+    };
+    is_answer(&turn.user_text()) && is_asked()
 }
 
 /// Whether a sentence announces the next step.

@@ -246,8 +246,7 @@ impl Lacking {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let done: HashSet<String> = done.iter().map(|done| plain(&done.text)).collect();
-        // A request that decides something stays among the words that may hold.
-        let is_done = |one: &SaidSentence| !one.leans && done.contains(&plain(&one.text));
+        let is_done = |one: &SaidSentence| done.contains(&plain(&one.text));
         let rank = |one: &SaidSentence, kind: CarriedKind| match kind {
             CarriedKind::Done => 4,
             _ if one.asks => {

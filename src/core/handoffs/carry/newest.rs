@@ -11,11 +11,11 @@ use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::text::prose::has_word;
-use crate::text::prose::{one_line, sentences};
+use crate::text::prose::one_line;
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
-use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
+use crate::work::replaced::{Relation, SpokenText, Statement, Statements, gives_value};
 use crate::work::requests;
 use crate::work::said::words;
 use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
@@ -23,9 +23,6 @@ use crate::work::{self, SeenStatement};
 
 /// Maximum kept size of the newest message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1500;
-
-/// Maximum size in bytes of an answer to the model's question, which means nothing without the request before it.
-const MAX_ANSWER_BYTES: usize = 80;
 
 /// Maximum number of rules, and of other sentences; the newest are considered.
 const MAX_SENTENCES: usize = 200;
@@ -95,10 +92,22 @@ pub struct SaidSentence {
 impl SaidSentence {
     /// Whether the sentence says little by itself: `all there`, `这样了`.
     pub(super) fn is_slight(&self) -> bool {
-        /// Four words, or eight characters of Chinese.
-        const MIN_BYTES: usize = 24;
-        self.text.len() < MIN_BYTES && !self.text.contains(|c: char| c.is_ascii_digit())
+        /// Four words.
+        const MIN_LETTERS: usize = 24;
+        // A character of Chinese or Japanese says as much as four letters.
+        let letters = |c: char| if c > '\u{2e80}' { 4 } else { 1 };
+        let size: usize = self.text.chars().map(letters).sum();
+        size < MIN_LETTERS && !self.text.contains(|c: char| c.is_ascii_digit())
     }
+}
+
+/// Whether a sentence has a number that is not a mere count: a port, a version, an address.
+fn has_number(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':');
+    let mut words = text
+        .split(|c: char| !is_part(c))
+        .map(|word| word.trim_matches(['.', ':']));
+    words.any(|word| word.len() > 2 && word.contains(|c: char| c.is_ascii_digit()))
 }
 
 /// A sentence before its selection.
@@ -205,8 +214,7 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
     let clean =
         |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !has_edge(text));
     let text = clean(whole(last))?;
-    let asks = sentences(&text).any(requests::asks);
-    let is_answer = !last.asked.is_empty() && text.len() <= MAX_ANSWER_BYTES && !asks;
+    let is_answer = !last.asked.is_empty() && requests::is_answer(&text);
     if !is_answer && !requests::is_reply(&last.text) {
         return Some(NewestMessage {
             text,
@@ -331,8 +339,9 @@ impl<'r> ActiveRules<'r> {
     /// A sentence that is not a rule; `None` if it was repeated later.
     fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
         let text = self.clean(&candidate.text);
-        let leans = words::leans(&text);
-        let asks = requests::asks(&text);
+        let outlives = words::outlives(&text);
+        let leans = outlives || words::leans(&text) || gives_value(&text) && has_number(&text);
+        let asks = !outlives && requests::asks(&text);
         self.known.insert(plain(&text)).then_some(SaidSentence {
             message: candidate.at.0,
             text,

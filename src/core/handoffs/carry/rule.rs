@@ -125,6 +125,35 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_is_told_apart_from_the_request_that_it_follows() {
+        for (text, rules) in [
+            (
+                "Tell me why the index is empty make sure that each entry has a page",
+                &["make sure that each entry has a page"][..],
+            ),
+            (
+                "Could you rename it and make sure that every page has a title?",
+                &["make sure that every page has a title"],
+            ),
+            (
+                "Keep the index, but add a title to each page.",
+                &["Keep the index, but add a title to each page."],
+            ),
+            (
+                "Please don't just restart the printer. Mend the cause of the jam.",
+                &["Please don't just restart the printer. Mend the cause of the jam."],
+            ),
+            (
+                "Just print the index. Don't open a window.",
+                &["Just print the index. Don't open a window."],
+            ),
+            ("Print the index. Don't open a window.", &["Don't open a window."]),
+        ] {
+            assert_eq!(found(text), rules, "{text}");
+        }
+    }
+
+    #[test]
     fn the_items_of_a_list_have_the_force_of_its_heading() {
         assert_eq!(
             found("7. DO NOT:\n   - Break the API\n   - Invent layers\n\nOutput:\n- The files"),

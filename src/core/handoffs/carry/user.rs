@@ -10,7 +10,8 @@ use crate::transcript::{
     AgentKind, SaidPart, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
-use crate::work::said::{runs, typed};
+use crate::work::requests;
+use crate::work::said::{parts, typed};
 
 /// Beginning and end of a pasted sentinel.
 const SENTINEL: &str = "[[handoff-resume:";
@@ -24,7 +25,7 @@ pub(super) struct UserMessage {
     pub(super) text: String,
     /// The lines of the message without pastes; empty if most of them repeat words of the model or of a tool.
     pub(super) typed: String,
-    /// The model's question at the end of its previous turn; empty if there was none.
+    /// For the newest message: the last question in the model's previous turn; empty if there was none.
     pub(super) asked: String,
     /// Sentences of the message that the model or a tool said before.
     pub(super) quoted: HashSet<String>,
@@ -48,7 +49,9 @@ impl UserMessages {
         });
         let mut messages: Vec<UserMessage> = Vec::new();
         let mut newest = 0;
-        let mut answer: Option<TranscriptTurn<'_>> = None;
+        // The model's turns before the next message and before the newest one.
+        let (mut answer, mut answered): (Option<TranscriptTurn<'_>>, Option<TranscriptTurn<'_>>) =
+            (None, None);
         // Words of the model and of tools, by their turns.
         let mut others: Vec<(usize, Span)> = Vec::new();
         for (at, turn) in transcript.turns().enumerate() {
@@ -56,6 +59,7 @@ impl UserMessages {
                 // The model's words show that the user text before them was the agent's summary.
                 if messages.len() > newest && is_after_summary(&turn) {
                     messages.truncate(newest);
+                    answered = None;
                 }
                 reader.pass(&turn);
                 others.push((at, turn.span));
@@ -74,12 +78,15 @@ impl UserMessages {
             let own = own.filter(|own| !own.is_empty());
             let own: Vec<String> = own.map(|own| without_sentinels(&own)).collect();
             if !own.is_empty() {
+                answered = answer.take();
                 messages.push(UserMessage {
                     turn: at,
-                    asked: answer.take().as_ref().map_or_else(String::new, question),
                     ..UserMessage::new(own.join("\n"))
                 });
             }
+        }
+        if let (Some(last), Some(answered)) = (messages.last_mut(), answered) {
+            last.asked = question(&answered);
         }
         find_quoted(transcript, &others, &mut messages);
         Self(messages)
@@ -130,7 +137,7 @@ fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: 
             // A user who pastes the model's `never do this` states no rule.
             Some(sentence) => messages[n]
                 .quoted
-                .extend(runs(&sentence).into_iter().map(str::to_owned)),
+                .extend(parts(&sentence).into_iter().map(|part| part.trim().to_owned())),
             None => own[n] += 1,
         }
     }
@@ -141,14 +148,11 @@ fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: 
     }
 }
 
-/// The question that the model's turn ends with.
+/// The last question in the model's last text of a turn.
 fn question(turn: &TranscriptTurn<'_>) -> String {
     let mut texts = turn.parts().into_iter().rev().filter_map(|part| part.speech());
     let last = texts.find(|text| !text.trim().is_empty()).unwrap_or_default();
-    let line = last.trim().lines().next_back().unwrap_or_default();
-    let asks = line.trim_end().ends_with(['?', '？']);
-    let sentence = sentences(line).last().filter(|_| asks);
-    sentence.unwrap_or_default().to_owned()
+    requests::last_question(&last).unwrap_or_default().to_owned()
 }
 
 fn is_after_summary(turn: &TranscriptTurn<'_>) -> bool {

@@ -139,10 +139,26 @@ impl DraftBuilder<'_, '_> {
         !self.request.has_goal() && self.work.is_current(turn)
     }
 
+    /// The group of an earlier request.
+    fn done_group(&self, turn: &IndexedTurn<'_>) -> LineGroup {
+        match requests::is_unfinished(turn, &self.work.facts) {
+            true => LineGroup::EarlierLeft,
+            false => LineGroup::Earlier,
+        }
+    }
+
     fn kept(&mut self) {
         for (keep, rank) in keeps::ranked(self.work, self.request) {
+            let first = self
+                .work
+                .earlier()
+                .next()
+                .filter(|_| keep.kept == RetentionReason::First);
+            let done = first.map(|turn| self.done_group(turn));
+            // A first request that states nothing else is one of the finished ones.
+            let is_only_asking = first.is_some_and(|turn| self.work.only_asks(turn));
             let group = match keep.kept {
-                RetentionReason::First => LineGroup::State,
+                RetentionReason::First => done.filter(|_| is_only_asking).unwrap_or(LineGroup::State),
                 RetentionReason::Task if self.is_task(keep.turn) => LineGroup::Words,
                 RetentionReason::Task if self.work.all_done => LineGroup::RequestDone,
                 RetentionReason::Task => LineGroup::RequestOpen,
@@ -153,7 +169,14 @@ impl DraftBuilder<'_, '_> {
                 RetentionReason::Summary => LineGroup::Summaries,
             };
             let item = |text: &str| match keep.kept {
-                RetentionReason::First => format!("It began with (done): {}", indented(text)),
+                RetentionReason::First if !is_only_asking => {
+                    let is_done = if done == Some(LineGroup::Earlier) {
+                        " (done)"
+                    } else {
+                        ""
+                    };
+                    format!("It began with{is_done}: {}", indented(text))
+                }
                 // The line of a failure has its place before the quoted error.
                 RetentionReason::Failure => format!("- {}", indented(text)),
                 _ => format!("- {} (turn {})", indented(text), keep.turn),
@@ -364,12 +387,9 @@ impl DraftBuilder<'_, '_> {
         }
         for turn in work.earlier() {
             let (asked, _) = work.sentences(turn);
-            // The first request stands above.
+            // The first request is there already.
             if !asked.is_empty() && first != Some(turn.n) {
-                let group = match requests::is_unfinished(turn, &work.facts) {
-                    true => LineGroup::EarlierLeft,
-                    false => LineGroup::Earlier,
-                };
+                let group = self.done_group(turn);
                 let text = format!("- {} (turn {})", one_line(&asked.join(" "), LINE), turn.n);
                 self.add(group, PieceRank::UserText, turn.n, text, None);
             }

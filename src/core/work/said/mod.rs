@@ -4,17 +4,15 @@ mod rule;
 mod typed;
 pub(crate) mod words;
 
-pub(crate) use rule::{RuleStatement, describes, in_lines, runs};
+pub(crate) use rule::{RuleStatement, describes, in_lines, parts};
 pub(crate) use typed::typed;
 
 use std::collections::HashSet;
 
-use self::words::WORDS;
 use super::excerpt::{one_line, pieces};
 use super::markers::{self, AnchoredSentence, SentenceClass};
 use super::replaced::{Statement, gives_value};
 use super::requests;
-use crate::text::prose::lower;
 
 /// Maximum size of a user's text whose values are kept, in bytes; a longer one is a file or a log.
 const TOLD: usize = 1200;
@@ -56,20 +54,12 @@ fn class(saying: Option<RuleStatement>, sentence: &str, has_values: bool) -> Sen
     match saying {
         Some(RuleStatement::Forbids | RuleStatement::Holds) => SentenceClass::Constraint,
         Some(RuleStatement::Lifts) => SentenceClass::Lift,
-        None if requests::asks(sentence) && !outlives(sentence) => SentenceClass::Asked,
+        None if requests::asks(sentence) && !words::outlives(sentence) => SentenceClass::Asked,
         None => markers::users_class(sentence).unwrap_or_else(|| match has_values && gives_value(sentence) {
             true => SentenceClass::Fact,
             false => SentenceClass::Said,
         }),
     }
-}
-
-/// Whether a request holds beyond its turn.
-///
-/// Examples: "let's work through the plan", or a question that turns something down, "can we avoid a deploy each time?"
-fn outlives(sentence: &str) -> bool {
-    let small = lower(sentence);
-    WORDS.spans.occur_in(&small) || small.trim_end().ends_with(['?', '？']) && WORDS.rejects.occur_in(&small)
 }
 
 /// Whether a later sentence lifts an earlier rule: at least two thirds of its words are in the rule.

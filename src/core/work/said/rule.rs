@@ -154,7 +154,7 @@ fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
     }
     let mut found: Vec<TypedSentence> = Vec::new();
     let mut before: Option<&str> = None;
-    for sentence in sentences(line).flat_map(runs) {
+    for sentence in sentences(line).flat_map(parts) {
         let announced = before.take().filter(|before| announces(before));
         match (saying(sentence, markers), announced) {
             // `From now on:` holds nothing by itself, and is joined with the next sentence.
@@ -163,6 +163,11 @@ fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
                 let saying = saying.unwrap_or(RuleStatement::Holds);
                 let text = format!("{} {}", before.trim(), sentence.trim());
                 found.push(TypedSentence::new(Some(saying), text));
+            }
+            (saying, None) if found.last().is_some_and(|last| completes(last, sentence, saying)) => {
+                let first = found.pop().map_or_else(String::new, |one| one.text);
+                let text = format!("{first} {}", sentence.trim());
+                found.push(TypedSentence::new(Some(RuleStatement::Forbids), text));
             }
             // `Is it public? → No.` is a decision.
             (_, None) if is_answer(sentence) && found.last().is_some_and(is_question) => {
@@ -174,9 +179,6 @@ fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
                 // `They must stay private.` is not a rule without the sentence that it refers to.
                 let refers = saying.is_some() && words::refers_back(sentence);
                 let context = found.pop_if(|earlier| refers && earlier.saying.is_none());
-                found.extend(
-                    standing(sentence).map(|part| TypedSentence::new(Some(RuleStatement::Holds), part)),
-                );
                 found.push(TypedSentence {
                     context: context.map_or_else(String::new, |context| context.text),
                     ..TypedSentence::new(saying, sentence.trim())
@@ -189,22 +191,90 @@ fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
     found
 }
 
-/// The parts of a sentence that ask and those that state something, if commas join both: `域名有备案，能不能用`.
+/// The parts of a sentence that ask, and those that state something or hold.
 ///
-/// Applies to languages that mark questions with a word. In others the sentence stays whole.
-pub(crate) fn runs(sentence: &str) -> Vec<&str> {
+/// Examples: `域名有备案，能不能用`, `I like it, but can you move it?`, `Move it and make sure that every page has a title`.
+pub(crate) fn parts(sentence: &str) -> Vec<&str> {
+    let ends = joints(sentence);
+    if ends.len() == 1 {
+        return with_rule(sentence);
+    }
     let mut parts: Vec<(bool, &str)> = Vec::new();
     let mut start = 0;
-    for clause in sentence.split_inclusive('，') {
-        let asks = requests::is_marked_question(clause.trim_end_matches('，'));
-        let end = start + clause.len();
+    for end in ends {
+        let clause = &sentence[start..end];
+        // The mark of a question belongs to all of the sentence.
+        let asks = requests::asks(clause.trim_end_matches(['，', '?', ' ']));
         match parts.last_mut() {
-            Some((asked, part)) if *asked == asks => *part = &sentence[start - part.len()..end],
+            // `Mend it, but don't touch the page` is one statement.
+            Some((asked, part)) if *asked == asks || *asked && !part.ends_with('，') => {
+                *part = &sentence[start - part.len()..end];
+            }
             _ => parts.push((asks, clause)),
         }
         start = end;
     }
-    parts.into_iter().map(|(_, part)| part).collect()
+    parts.into_iter().flat_map(|(_, part)| with_rule(part)).collect()
+}
+
+/// The ends of the clauses of a sentence. Any clause may be a request.
+fn joints(sentence: &str) -> Vec<usize> {
+    // `Keep the page, but add a title` is one statement.
+    let joints: &[&str] = if sentence.ends_with('?') {
+        &["，", ", but ", ", however "]
+    } else {
+        &["，"]
+    };
+    let all = joints.iter().flat_map(|joint| sentence.match_indices(joint));
+    let ends = all.map(|(at, joint)| at + joint.len());
+    let mut ends: Vec<usize> = ends.filter(|end| *end < sentence.len()).collect();
+    ends.sort_unstable();
+    ends.push(sentence.len());
+    ends
+}
+
+/// A sentence, or its request and the rule after it.
+fn with_rule(sentence: &str) -> Vec<&str> {
+    /// Minimum number of words of a request, such as `Can you rename it`.
+    const MIN_REQUEST_WORDS: usize = 4;
+    let whole = sentence.trim();
+    let small = whole.to_lowercase();
+    let is_polite = small.ends_with('?') && WORDS.polite.occur_in(&small);
+    let words = if is_polite {
+        &WORDS.standing
+    } else {
+        &WORDS.ensures
+    };
+    // `not always` requires nothing.
+    let within = words.found_in(&small).map(|place| place.start);
+    let first = within.filter(|at| !is_negated(&small[..*at])).min();
+    let at = first.filter(|_| small.len() == whole.len() && !WORDS.at_hand.occur_in(&small));
+    let Some((request, rule)) = at.map(|at| whole.split_at(at)) else {
+        return vec![sentence];
+    };
+    let rule = rule.trim_end_matches('?');
+    match request.split_whitespace().count() >= MIN_REQUEST_WORDS {
+        true if requests::asks(request) => vec![request, rule],
+        false if is_polite => vec![rule],
+        _ => vec![sentence],
+    }
+}
+
+/// Whether a sentence and the previous one are the two halves of a rule: an order and a prohibition, in any order.
+///
+/// The first half has a word like `just`.
+///
+/// Examples: `Don't just restart it. Mend the cause.`, `Just print it. Don't open a page.`
+fn completes(first: &TypedSentence, next: &str, saying: Option<RuleStatement>) -> bool {
+    let (before, after) = ((first.saying, &*first.text), (saying, next));
+    let is_pair = |(forbids, _): (Option<RuleStatement>, &str),
+                   (order, text): (Option<RuleStatement>, &str)| {
+        forbids == Some(RuleStatement::Forbids)
+            && order.is_none()
+            && !text.ends_with('?')
+            && requests::asks(text)
+    };
+    (is_pair(before, after) || is_pair(after, before)) && WORDS.halves.occur_in(&lower(&first.text))
 }
 
 /// Whether a sentence begins with an arrow, after a question on the same line.
@@ -215,24 +285,6 @@ fn is_answer(sentence: &str) -> bool {
 
 fn is_question(one: &TypedSentence) -> bool {
     one.text.ends_with(['?', '？'])
-}
-
-/// The part of a polite request that holds beyond it: "… to make sure that each task has a file".
-fn standing(sentence: &str) -> Option<&str> {
-    let sentence = sentence.trim();
-    let small = sentence.to_lowercase();
-    if small.len() != sentence.len() || !small.ends_with('?') || !WORDS.polite.occur_in(&small) {
-        return None;
-    }
-    if WORDS.at_hand.occur_in(&small) {
-        return None;
-    }
-    let is_first = WORDS.standing_first.iter().any(|words| small.starts_with(words));
-    let within = WORDS.standing.iter().filter_map(|words| small.find(words));
-    // `not always` requires nothing.
-    let within = within.filter(|at| !is_negated(&small[..*at]));
-    let at = within.min().filter(|_| !is_first).or(is_first.then_some(0))?;
-    Some(sentence[at..].trim_end_matches('?'))
 }
 
 /// Whether a sentence only states how long the next one holds.
@@ -251,6 +303,14 @@ fn announces(sentence: &str) -> bool {
 fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let sentence = sentence.trim();
     let small = lower(list_item(sentence).unwrap_or(sentence));
+    // `For each task, can you …?`
+    if small.ends_with('?')
+        && WORDS.polite.occur_in(&small)
+        && !WORDS.at_hand.occur_in(&small)
+        && WORDS.standing_first.iter().any(|words| small.starts_with(words))
+    {
+        return Some(RuleStatement::Holds);
+    }
     // Checked before the words that make a rule, because `this time, never …` is limited to its request.
     if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
         return None;

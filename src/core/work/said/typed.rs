@@ -97,6 +97,9 @@ const MAX_WORD_BYTES: usize = 250;
 /// Number of lines above which a message may be a pasted document.
 const MAX_TYPED_LINES: usize = 40;
 
+/// Minimum number of lines with a tab at their end, as in a table that was copied from a page.
+const MIN_ROWS: usize = 3;
+
 /// Spaces at the end of a line that was copied from a terminal, which fills each line up to its width.
 const PADDING: &str = "        ";
 
@@ -112,7 +115,11 @@ fn pasted(text: &str) -> Option<Range<usize>> {
         (start..at, line.trim())
     });
     let lines: Vec<(Range<usize>, &str)> = lines.collect();
-    let is_padded = |range: &Range<usize>| text[range.clone()].trim_end_matches('\n').ends_with(PADDING);
+    let has_rows = text.matches("\t\n").take(MIN_ROWS).count() == MIN_ROWS;
+    let is_padded = |range: &Range<usize>| {
+        let line = text[range.clone()].trim_end_matches('\n');
+        line.ends_with(PADDING) || has_rows && line.ends_with('\t')
+    };
     let mut printed = lines
         .iter()
         .filter(|(range, line)| is_printed(line) || is_padded(range))
@@ -350,6 +357,7 @@ mod tests {
                 2,
             ),
             ("Do this:\nfor (const x of all) {\nnever(x);\nThen stop.", 2),
+            ("Take these:\nOrders\t\nNever\t\nBills\t\nThen stop.", 2),
             ("curl -X POST \\\n-H 'Accept: never' \\\nWhy?", 1),
         ] {
             assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));

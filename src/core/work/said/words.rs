@@ -30,11 +30,12 @@ pub(crate) struct RuleWords {
     pub(super) holds_within: Wordings,
     leans: Phrases,
     leans_within: Wordings,
-    leans_first: Vec<&'static str>,
+    outlives_first: Beginnings,
+    outlives: Phrases,
     pub(super) polite: Phrases,
-    pub(super) rejects: Phrases,
-    pub(super) spans: Phrases,
-    pub(super) standing: Vec<&'static str>,
+    pub(super) halves: Phrases,
+    pub(super) ensures: Phrases,
+    pub(super) standing: Phrases,
     pub(super) standing_first: Vec<&'static str>,
     pub(super) refers: Vec<&'static str>,
     pub(crate) denies: Phrases,
@@ -49,13 +50,30 @@ pub(crate) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(incl
 /// Whether a sentence decides, wishes or corrects something.
 pub(crate) fn leans(sentence: &str) -> bool {
     let small = lower(sentence);
-    let orders = |words: &&str| {
-        let place = small.strip_prefix(words);
-        place.is_some_and(|rest| rest.starts_with(' '))
-    };
-    WORDS.leans.occur_in(&small)
-        || WORDS.leans_within.occur_in(&small)
-        || WORDS.leans_first.iter().any(orders)
+    WORDS.leans.occur_in(&small) || WORDS.leans_within.occur_in(&small)
+}
+
+/// Whether a request outlives its turn, because it decides the state of a thing.
+///
+/// Examples: "change the date format to ISO", "can we avoid a deploy each time?"
+pub(crate) fn outlives(sentence: &str) -> bool {
+    let small = lower(sentence);
+    let mut orders = WORDS
+        .outlives_first
+        .rests(&small)
+        .filter(|rest| rest.starts_with(' '));
+    WORDS.outlives.occur_in(&small)
+        || orders.next().is_some()
+        || !small.ends_with('?')
+            && sentence
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .any(is_setting)
+}
+
+/// Whether a word is the name of a setting: `DATABASE_NAME`.
+fn is_setting(word: &str) -> bool {
+    let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    word.starts_with(|c: char| c.is_ascii_uppercase()) && word.contains('_') && word.chars().all(is_capital)
 }
 
 /// Whether a line begins with `RULE:`, `Hard constraint:`, `User preference:`.

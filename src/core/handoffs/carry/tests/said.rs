@@ -168,6 +168,28 @@ fn a_reply_stands_with_what_it_answers() {
         assert_eq!(block, expected);
     }
     assert_eq!(behind(&[user("hello")], 600), "");
+    // The question need not be the last sentence.
+    let asked = model("There are two ways.\n**Which disk has it?**\n\nLook at its label first.");
+    let block = behind(
+        &[
+            user(port),
+            asked.clone(),
+            user("The blue one, next to the printer"),
+        ],
+        600,
+    );
+    assert!(
+        block.contains(&format!("- {port}\n  (The model asked: Which disk has it?")),
+        "{block}"
+    );
+    // A request after a question is another one.
+    let block = behind(&[user(port), asked, user("Continue with the importer.")], 600);
+    assert!(
+        block.starts_with(&format!(
+            "<carried-over>\n{NEWEST}\n- Continue with the importer."
+        )),
+        "{block}"
+    );
 }
 
 #[test]
@@ -232,12 +254,35 @@ fn a_message_that_mostly_repeats_the_models_plan_is_none_of_the_users_words() {
 fn statements_that_say_little_come_after_others() {
     let fact = "The domain is registered with the ministry already.";
     let mut messages = vec![user(fact)];
-    for said in ["It is there", "这样了", "Looks odd", "是这样吗", "The second tab"] {
+    for said in [
+        "It is there",
+        "这样了",
+        "这样对了",
+        "Looks odd",
+        "Вот так",
+        "是这样吗",
+        "The second tab",
+    ] {
         messages.extend([model("Go on."), user(said)]);
     }
     messages.extend([model("Go on."), user("Where is the button to deploy it?")]);
     let block = behind(&messages, 75);
     assert!(block.contains(fact), "{block}");
+}
+
+#[test]
+fn a_value_comes_before_what_else_was_said() {
+    let value = "The server for the pages listens on port 7345.";
+    let mut messages = vec![user(value)];
+    for said in [
+        "The window opens in the middle of the screen.",
+        "The index has the letters of the alphabet.",
+    ] {
+        messages.extend([model("Go on."), user(said)]);
+    }
+    messages.extend([model("Go on."), user("Where is the button?")]);
+    let block = behind(&messages, 75);
+    assert!(block.contains(value) && !block.contains("window"), "{block}");
 }
 
 #[test]

@@ -360,6 +360,55 @@ fn statements_of_finished_requests_hold_and_the_requests_are_done() {
 }
 
 #[test]
+fn a_first_request_that_states_nothing_else_is_one_of_the_finished_ones() {
+    let long =
+        "Look at the exporter, the importer, the reader, the writer and the pages about them. ".repeat(5);
+    let after = [model("I did."), user("Now write the changelog.")];
+    let only_asks = local(&[&[user(&long)], &after[..]].concat());
+    let (live, done) = only_asks.split_once("Earlier requests. They are done").unwrap();
+    assert!(
+        done.contains(long.trim()) && !live.contains("importer"),
+        "{only_asks}"
+    );
+    let states = local(&[&[user("Look at the exporter. It must stay small.")], &after[..]].concat());
+    assert!(
+        states.contains("It began with (done): Look at the exporter. It must"),
+        "{states}"
+    );
+    let left = model("The reader is ported; the rest is still missing.");
+    let left = local(&[
+        user("Port the exporter. It must stay small."),
+        left,
+        user("Look at the docs."),
+    ]);
+    assert!(left.contains("It began with: Port the exporter."), "{left}");
+}
+
+#[test]
+fn a_short_answer_goes_on_with_the_request_that_the_model_asked_about() {
+    let answer = |text: &str| {
+        local(&[
+            user("Look at the importer."),
+            model("I did."),
+            user("Now copy the archive to the server, would that work?"),
+            model(
+                "It would. **Where is the key?**\n\nLook for it like this:\n1. Open the folder.\n2. Sort it.",
+            ),
+            user(text),
+        ])
+    };
+    let goes_on = answer("D:\\keys\\old, in this folder");
+    let (task, _) = goes_on.split_once("## Context").unwrap();
+    assert!(
+        task.contains("copy the archive") && task.contains("in this folder"),
+        "{goes_on}"
+    );
+    let other = answer("Write a page about the server.");
+    let (task, _) = other.split_once("## Context").unwrap();
+    assert!(!task.contains("copy the archive"), "{other}");
+}
+
+#[test]
 fn a_reply_goes_on_with_the_request_before_it() {
     for reply in ["ok, let's do this", "2", "Thanks!", "weiter"] {
         let local = local(&[
@@ -401,7 +450,7 @@ fn a_question_about_the_request_before_it_keeps_that() {
     let other = local(&messages("Now write the changelog."));
     assert!(
         other.contains(&format!(
-            "What they say of how to work holds:\n- {report} (turn 2)"
+            "What they say of how to work holds:\n- Look at the importer. (turn 1)\n- {report} (turn 2)"
         )),
         "{other}"
     );
