@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::LazyLock;
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use futures_util::{FutureExt, stream};
 use tokio::io::{AsyncRead, AsyncReadExt, Take};
 use tokio::sync::Semaphore;
@@ -108,8 +108,10 @@ impl Decoding {
                 let most = self.limit + 1 - self.text.len();
                 self.text.reserve_exact(most.min(self.text.len().max(SMALL_TEXT)));
             }
+            // A decoder zeroes all of its space, even if its member ends after a few bytes.
+            let mut space = (&mut self.text).limit(SMALL_TEXT);
             // The whole source is in memory, so the read is ready at once.
-            match self.plain.read_buf(&mut self.text).now_or_never() {
+            match self.plain.read_buf(&mut space).now_or_never() {
                 Some(Ok(0)) => return Ok(Step::Done),
                 Some(Ok(_)) if self.text.len() > self.limit => return Err(too_large(self.limit)),
                 Some(Ok(_)) => {}
@@ -126,5 +128,45 @@ impl Decoding {
     fn done(mut self) -> Bytes {
         self.hold.settle(self.text.len());
         buffers::share(self.text, self.hold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll};
+
+    use tokio::io::ReadBuf;
+
+    use super::*;
+    use crate::proxy::budget::Budget;
+    use crate::state::config::LimitConfig;
+
+    /// Decoder of members of one byte.
+    struct SmallMembers;
+
+    impl AsyncRead for SmallMembers {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            assert!(buf.remaining() <= SMALL_TEXT, "{}", buf.remaining());
+            buf.put_slice(b"a");
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Each read costs as much as its space, so the space must not grow with the text.
+    #[test]
+    fn a_member_gets_little_space_however_long_the_text_is() {
+        let limit = 3 * STEP;
+        let mut decoding = Decoding {
+            plain: (Box::pin(SmallMembers) as Pin<Box<dyn AsyncRead + Send>>).take(limit as u64 + 1),
+            text: vec![b'a'; STEP],
+            limit,
+            hold: Budget::new(&LimitConfig::default()).hold(),
+        };
+        assert!(matches!(decoding.step(1000), Ok(Step::More)));
+        assert_eq!(decoding.text.len(), STEP + 1000);
     }
 }
