@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -15,7 +16,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use super::AdminState;
 use super::routes::answer;
@@ -25,7 +27,7 @@ use crate::state::access::peers::{self, WrongKeys};
 /// Timeout for a request's headers, which also closes silent connections.
 const HEADER_TIME: Duration = Duration::from_secs(10);
 /// Maximum concurrent connections: scrapers, probes and a few users.
-const CONNECTIONS: usize = 128;
+pub(super) const CONNECTIONS: usize = 128;
 /// Drain time at shutdown. Responses are short.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Pause after a failed accept, mostly for lack of file descriptors.
@@ -48,6 +50,12 @@ impl Access {
         }
     }
 
+    /// Whether the status means that the sender was admitted. Health checks are open to everybody.
+    fn is_admission(&self, status: StatusCode) -> bool {
+        let is_open = matches!(self.path.as_str(), "/healthz" | "/readyz");
+        !is_open && ![StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
+    }
+
     /// Logs the access.
     ///
     /// Successful health checks and scrapes are left out, because they come every few seconds. Without a token,
@@ -64,6 +72,31 @@ impl Access {
             _ => tracing::debug!(target: "baton", %method, path, status, "admin access"),
         }
     }
+}
+
+/// An open connection.
+struct OpenConnection {
+    /// Whether it has sent a request that needs admission and was admitted.
+    is_admitted: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// Makes room for one more connection. Returns `false` if there is none.
+///
+/// The oldest one without an admitted request gives way, so that peers without a token cannot keep out probes and
+/// scrapers. Those are answered long before that many others have come.
+fn make_room(open: &mut Vec<OpenConnection>) -> bool {
+    open.retain(|connection| !connection.task.is_finished());
+    if open.len() < CONNECTIONS {
+        return true;
+    }
+    let oldest = open
+        .iter()
+        .position(|one| !one.is_admitted.load(Ordering::Relaxed));
+    oldest.is_some_and(|at| {
+        open.remove(at).task.abort();
+        true
+    })
 }
 
 /// A stream of a peer, encrypted or not.
@@ -109,7 +142,7 @@ async fn serve_until(
     let bound = listener.local_addr()?;
     let (close, closing) = watch::channel(false);
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut open = Vec::new();
     let wrong_tokens = Arc::new(WrongKeys::default());
     loop {
         let accepted = tokio::select! {
@@ -121,16 +154,18 @@ async fn serve_until(
             continue;
         };
         // Over the limit a connection is closed at once.
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+        if !make_room(&mut open) {
             continue;
-        };
+        }
+        let is_admitted = Arc::new(AtomicBool::new(false));
+        let admitted = Arc::clone(&is_admitted);
         let (state, closing) = (Arc::clone(&state), closing.clone());
         let wrong_tokens = Arc::clone(&wrong_tokens);
         let service = service_fn(move |request: Request<Incoming>| {
             let (state, closing) = (Arc::clone(&state), closing.clone());
             let trusted = &state.config.server.trusted;
             let sender = peers::sender(peer.ip(), request.headers(), trusted);
-            let wrong_tokens = Arc::clone(&wrong_tokens);
+            let (wrong_tokens, admitted) = (Arc::clone(&wrong_tokens), Arc::clone(&admitted));
             let access = Access::new(&request, sender);
             async move {
                 let answer = answer(&state, bound, closing, request).await;
@@ -138,13 +173,15 @@ async fn serve_until(
                     // After ten wrong tokens in a minute each answer comes late, which slows guessing.
                     tokio::time::sleep(wrong_tokens.note(sender)).await;
                 }
+                if access.is_admission(answer.status()) {
+                    admitted.store(true, Ordering::Relaxed);
+                }
                 access.log(answer.status(), state.config.admin.token.is_some());
                 Ok::<_, Infallible>(answer)
             }
         });
         let (watcher, certificate) = (graceful.watcher(), certificate.clone());
-        tokio::spawn(async move {
-            let _place = place;
+        let task = tokio::spawn(async move {
             let Some(stream) = opened(stream, certificate).await else {
                 return;
             };
@@ -155,6 +192,10 @@ async fn serve_until(
             let connection = watcher.watch(connection);
             // Errors of a connection concern only its peer.
             let _ = connection.await;
+        });
+        open.push(OpenConnection {
+            is_admitted,
+            task: task.abort_handle(),
         });
     }
     // Event streams would never end by themselves.

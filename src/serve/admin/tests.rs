@@ -201,6 +201,25 @@ async fn a_token_is_required() {
     assert_eq!(running.status("GET /readyz", FOREIGN).await, "200");
 }
 
+/// More silent connections than the listener holds, from somebody without a token.
+#[tokio::test]
+async fn silent_connections_keep_nobody_out() {
+    let running = start(Some("0123456789abcdef")).await;
+    let headers = "host: p.example\r\nauthorization: Bearer 0123456789abcdef\r\n";
+    let mut page = TcpStream::connect(running.address).await.unwrap();
+    let kept = format!("GET /metrics HTTP/1.1\r\n{headers}\r\n");
+    page.write_all(kept.as_bytes()).await.unwrap();
+    assert!(page.read(&mut [0; 1 << 16]).await.unwrap() > 0);
+    let mut silent = Vec::new();
+    for _ in 0..2 * server::CONNECTIONS {
+        silent.push(TcpStream::connect(running.address).await.unwrap());
+    }
+    assert_eq!(running.status("GET /healthz", LOCAL).await, "200");
+    assert_eq!(running.status("GET /metrics", headers).await, "200");
+    page.write_all(kept.as_bytes()).await.unwrap();
+    assert!(page.read(&mut [0; 1 << 16]).await.unwrap() > 0, "admitted before");
+}
+
 #[tokio::test]
 async fn it_stops_on_a_signal() {
     let running = start(None).await;
