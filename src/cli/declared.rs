@@ -4,7 +4,6 @@
 //! counts by the same windows as the agent. `run` does not replace a base URL of another server.
 
 use std::env;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use serde_json::Value;
 
 use super::agents::{AgentSetting, AgentSetup, UnreachedSignIn};
 use baton_core::nudge::declares_windows;
+use baton_state::disk;
 
 /// Maximum bytes read from a configuration file.
 const MAX_FILE: u64 = 1 << 20;
@@ -122,7 +122,7 @@ impl AgentSetting {
 
 fn read(path: &Path) -> Option<Value> {
     let mut text = String::new();
-    let file = File::open(path).ok()?;
+    let file = disk::open_named(path).ok()?;
     file.take(MAX_FILE).read_to_string(&mut text).ok()?;
     match path.extension()?.to_str()? {
         "toml" => toml::from_str(&text).ok(),

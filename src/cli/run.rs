@@ -2,7 +2,6 @@
 //! directory.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +22,7 @@ use baton_core::brake::{BrakeOutcome, parse_dollars, provider_limit};
 use baton_core::plan::FreeCutPolicy;
 use baton_core::record::is_topic;
 use baton_state::config::{Config, closest_name};
-use baton_state::disk::private_file;
+use baton_state::disk::{private_file, read_named};
 use baton_state::journal::JournalReader;
 use baton_state::store::make_dir;
 use uuid::Uuid;
@@ -392,7 +391,7 @@ pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliRes
         ConfigContent::Copy { copy_of, .. } => {
             let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(copy_of));
             // Without such a file, the copy has the defaults.
-            home.and_then(|path| fs::read_to_string(path).ok())
+            home.and_then(|path| read_named(&path).ok())
         }
     };
     let text = file.content.text(theirs.as_deref(), base);

@@ -79,7 +79,7 @@ impl StateDirLock {
         started_with: StartedWith,
     ) -> io::Result<Option<Self>> {
         make_dir(dir).map_err(io::Error::other)?;
-        let lock = private_file().create(true).truncate(false).open(dir.join(LOCK))?;
+        let lock = disk::open_regular(&dir.join(LOCK), private_file().create(true).truncate(false))?;
         if !disk::lock_within(&lock, PAUSE * TRIES, PAUSE)? {
             return Ok(None);
         }
@@ -116,7 +116,7 @@ pub(super) enum RunState {
 /// Checks a state directory without changing it.
 pub(super) fn find(dir: &Path) -> RunState {
     let recorded = || claim(dir).map(|claim| claim.process);
-    let Ok(lock) = fs::File::open(dir.join(LOCK)) else {
+    let Ok(lock) = disk::open_named(&dir.join(LOCK)) else {
         return recorded().map_or(RunState::Nobody, RunState::Stale);
     };
     match lock.try_lock_shared() {
@@ -132,7 +132,7 @@ pub(super) fn started_with(dir: &Path) -> StartedWith {
 }
 
 fn claim(dir: &Path) -> Option<Claim> {
-    serde_json::from_slice(&fs::read(dir.join(FILE)).ok()?).ok()
+    serde_json::from_str(&disk::read_named(&dir.join(FILE)).ok()?).ok()
 }
 
 /// Returns the proxy that serves from a state directory, if it listens on this address.

@@ -51,8 +51,24 @@ pub fn private_file() -> fs::OpenOptions {
 ///
 /// # Errors
 /// Returns an error if the file cannot be opened or is not a regular file.
-pub(crate) fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Result<fs::File> {
+pub fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Result<fs::File> {
     open_file(path, options, OFlags::NOFOLLOW)
+}
+
+/// Opens a regular file that a user names, following links. A FIFO or a device could keep the reader waiting forever.
+///
+/// # Errors
+/// Returns an error if the file cannot be opened or is not a regular file.
+pub fn open_named(path: &Path) -> io::Result<fs::File> {
+    open_file(path, fs::OpenOptions::new().read(true), OFlags::empty())
+}
+
+/// Reads a regular file that a user names, like [`open_named`].
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or is neither UTF-8 nor a regular file.
+pub fn read_named(path: &Path) -> io::Result<String> {
+    io::read_to_string(open_named(path)?)
 }
 
 /// Reads a regular file of at most 64 KiB: a secret, or the file of a client. Follows links, because platforms that
@@ -62,7 +78,7 @@ pub(crate) fn open_regular(path: &Path, options: &mut fs::OpenOptions) -> io::Re
 /// Returns an error if the file cannot be read, is larger, or is neither UTF-8 nor a regular file.
 pub(crate) fn read_small(path: &Path) -> io::Result<String> {
     const MAX_BYTES: u64 = 64 << 10;
-    let file = open_file(path, fs::OpenOptions::new().read(true), OFlags::empty())?;
+    let file = open_named(path)?;
     let mut text = String::new();
     file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     match text.len() as u64 > MAX_BYTES {

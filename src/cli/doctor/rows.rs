@@ -19,6 +19,7 @@ use crate::cli::running::{self, RunState};
 use baton_core::brake::{BrakeOutcome, provider_limit};
 use baton_state::clock::now_ms;
 use baton_state::config::{Config, Environment, Flags, StoreKind};
+use baton_state::disk;
 use baton_state::journal::ExchangeRow;
 use baton_state::store::sqlite;
 
@@ -163,7 +164,8 @@ fn store_file(installation: &Installation) -> Finding {
         };
     }
     // Opening for append tests the permission and changes nothing.
-    if let Err(error) = OpenOptions::new().append(true).open(&path) {
+    let opened = disk::open_named(&path).and_then(|_| OpenOptions::new().append(true).open(&path));
+    if let Err(error) = opened {
         let help = "give its owner write permission, or choose another `state.dir`";
         return Finding::error(subject, format!("cannot be written: {error}"), help);
     }

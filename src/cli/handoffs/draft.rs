@@ -1,6 +1,5 @@
 //! The `baton handoffs draft` command: makes a handoff from the journal, without a provider.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +22,7 @@ use baton_core::transcript::{AnswerContent, Transcript};
 use baton_core::work::DraftIndex;
 use baton_state::clock::now_ms;
 use baton_state::config::{Config, PreambleMode as Keep, StoreKind};
+use baton_state::disk;
 use baton_state::files::documents::{self, DocumentSettings, StoredHandoff};
 use baton_state::files::{repository, runs};
 use baton_state::journal::JournalReader;
@@ -319,7 +319,7 @@ pub(super) fn text_of(path: &Path) -> CliResult<String> {
     let mut bytes = Vec::new();
     let opened: io::Result<Box<dyn Read>> = match path.as_os_str() == "-" {
         true => Ok(Box::new(io::stdin())),
-        false => File::open(path).map(|file| Box::new(file) as _),
+        false => disk::open_named(path).map(|file| Box::new(file) as _),
     };
     let read = opened.and_then(|source| source.take(MAX_TEXT_BYTES + 1).read_to_end(&mut bytes));
     let read = read.and_then(|length| match length as u64 > MAX_TEXT_BYTES {

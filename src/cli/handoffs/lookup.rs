@@ -15,6 +15,7 @@ use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 use baton_core::record::{DocumentRecord, HandoffId};
 use baton_state::config::Config;
+use baton_state::disk;
 use baton_state::files::documents::{JSON, document_of};
 use baton_state::files::yaml_files::{HandoffDirectory, HandoffYaml, read_file};
 use baton_state::store::{DocumentFilter, HandoffFilter, SharedStore};
@@ -173,7 +174,7 @@ pub(super) fn only_stored(config: &Config, given: &str, failure: CommandFailure)
 
 /// Whether a JSON file is a handoff file (`--format json`) and not a document.
 fn is_handoff_file(path: &Path) -> bool {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = disk::read_named(path).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     value.get("goal").is_some() && value.get("next_action").is_none()
 }
@@ -188,7 +189,7 @@ fn found(path: PathBuf, document: &HandoffDocument) -> HandoffYaml {
 
 /// Reads a document from its JSON.
 pub(super) fn read_document(path: &Path) -> CliResult<HandoffDocument> {
-    let text = std::fs::read_to_string(path)
+    let text = disk::read_named(path)
         .map_err(|error| Exit::NO_INPUT.failure(format!("failed to read {}: {error}", shown(path))))?;
     HandoffDocument::read(&text).map_err(|error| {
         Exit::DATA.with_help(

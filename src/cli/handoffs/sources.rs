@@ -1,6 +1,5 @@
 //! Sources that fill a handoff file.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -23,6 +22,7 @@ use baton_core::text::cut::ceil;
 use baton_core::text::prose::one_line;
 use baton_core::transcript::{AnswerContent, Transcript};
 use baton_state::config::Config;
+use baton_state::disk;
 use baton_state::files::documents::DocumentSettings;
 use baton_state::session::conversation_key;
 
@@ -279,7 +279,7 @@ fn in_codex(sessions: &Path, id: &str) -> Option<PathBuf> {
 /// Passes every object of a session file to the reader, until the time is over.
 fn read_session(path: &Path, reader: &mut SessionReader, until: Instant) -> CliResult {
     let mut read = || {
-        let mut lines = BufReader::with_capacity(1 << 16, File::open(path)?);
+        let mut lines = BufReader::with_capacity(1 << 16, disk::open_named(path)?);
         let length = lines.get_ref().metadata()?.len();
         if length > SESSION_BYTES {
             lines.seek(SeekFrom::Start(length - SESSION_BYTES))?;
@@ -365,7 +365,8 @@ mod tests {
         read_session(&path, &mut reader, Instant::now() + Duration::from_secs(60)).unwrap();
         let (_, request) = reader.request();
         assert!(String::from_utf8_lossy(&request).contains("Done: the parser"));
-        let others = |until| objects(BufReader::new(File::open(&path).unwrap()), until, |_| {}).unwrap();
+        let others =
+            |until| objects(BufReader::new(disk::open_named(&path).unwrap()), until, |_| {}).unwrap();
         assert_eq!(others(None), 3);
         assert_eq!(others(Some(Instant::now())), 0);
     }

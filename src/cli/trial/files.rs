@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json};
 use super::databases::{self, TakeEntry};
 use crate::cli::handoffs::objects;
 use crate::cli::output::plural;
+use baton_state::disk;
 
 /// First bytes of an SQLite file.
 const SQLITE: &[u8] = b"SQLite format 3\0";
@@ -28,7 +29,7 @@ pub(super) fn read(path: &Path, take: TakeEntry<'_>) -> Option<String> {
 }
 
 fn entries(path: &Path, take: TakeEntry<'_>) -> Result<Option<String>, Box<dyn Error>> {
-    let mut file = File::open(path)?;
+    let mut file = disk::open_named(path)?;
     let mut begins = [0; SQLITE.len()];
     if file.read_exact(&mut begins).is_ok() && begins == SQLITE {
         return Ok(databases::read(path, take)?);

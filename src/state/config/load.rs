@@ -12,6 +12,7 @@ use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
 use super::{Config, Secret, raw, rules};
+use crate::disk;
 
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("baton.toml");
@@ -50,7 +51,7 @@ impl Config {
             None => None,
             Some(path) => {
                 let name = path.display().to_string();
-                match std::fs::read_to_string(path) {
+                match disk::read_named(path) {
                     Ok(text) => Some((name, text)),
                     Err(error) => return Err(vec![unreadable(name, &error, OTHER_FILE)]),
                 }

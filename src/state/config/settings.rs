@@ -3,6 +3,7 @@
 use std::io;
 
 use super::{Config, InjectPolicy, PreambleMode, TranscriptDetail};
+use crate::disk;
 use baton_core::handoffs::carry::CarryPolicy;
 use baton_core::handoffs::draft::Prompts;
 use baton_core::handoffs::recall::RecallIndexSettings;
@@ -77,7 +78,7 @@ impl Config {
         };
         Prompts::with(|name| {
             let file = dir.join(name);
-            match std::fs::read_to_string(&file) {
+            match disk::read_named(&file) {
                 Ok(text) => Ok(Some(text)),
                 // A missing file means the built-in prompt. A missing directory is an error: the path is
                 // probably wrong.

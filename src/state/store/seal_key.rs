@@ -172,7 +172,7 @@ fn older_keys(path: &Path) -> StoreResult<Vec<StoredKey>> {
 }
 
 fn read(path: &Path) -> StoreResult<Option<String>> {
-    match fs::read_to_string(path) {
+    match disk::read_named(path) {
         Ok(text) => Ok(Some(text)),
         Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(err) => Err(StoreError::new(format!("cannot read {}: {err}", path.display()))),
@@ -194,7 +194,7 @@ fn make(dir: &Path, path: &Path) -> io::Result<()> {
 fn locked(dir: &Path) -> StoreResult<(fs::File, StoredKeys)> {
     // Creates the directory of the lock file.
     load_or_make(dir)?;
-    let file = private_file().create(true).truncate(false).open(dir.join(LOCK));
+    let file = disk::open_regular(&dir.join(LOCK), private_file().create(true).truncate(false));
     let file = file.and_then(|file| file.lock().map(|()| file));
     let file = file.map_err(|err| unwritten(dir, &err))?;
     // Read again, because another process may have changed them before this one got the lock.
