@@ -122,6 +122,9 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
         if format.is_for_programs() {
             out.rows(&rows, format)?;
         } else {
+            if rows.is_empty() && !args.follow {
+                return Out::stderr().line("no exchange matches");
+            }
             let layout = Layout::fitting(out.width());
             out.line(heading(&layout, out.width()))?;
             rows.iter().try_for_each(|row| print(row, format, out))?;

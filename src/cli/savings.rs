@@ -269,7 +269,10 @@ fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let is_shown = |sum: &&ArmSum| rules || sum.arm == JOURNAL_SHADOW;
     for sum in report.tried.iter().filter(is_shown) {
-        let cuts = plural(sum.cuts as u64, "cut");
+        let cuts = match sum.cuts {
+            0 => "no cuts".to_owned(),
+            number => plural(number as u64, "cut"),
+        };
         let (name, about) = match sum.arm == JOURNAL_SHADOW {
             true => ("in its shadow", format!("with {cuts} at its moments")),
             false => ("another rule", format!("with {cuts} by {}", sum.title)),

@@ -409,6 +409,38 @@ fn the_built_in_config_can_be_printed_and_is_valid() {
     assert!(out.status.success(), "{out:?}");
 }
 
+/// Opening a FIFO waits for its other end.
+#[test]
+fn a_fifo_in_a_state_directory_holds_nobody() {
+    for name in [
+        "baton.db",
+        "journal.db",
+        "seal.key",
+        "serving.lock",
+        "serving.json",
+    ] {
+        let dir = temp();
+        let state = dir.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(state.join(name))
+            .status();
+        assert!(made.unwrap().success());
+        for words in [&["doctor"][..], &["seal-key"], &["log"]] {
+            // Some fail, and all of them end.
+            done(dir.path(), words);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_without_rows_has_no_heading() {
+    let dir = used().await;
+    let out = done(dir.path(), &["log", "model:another"]);
+    assert!(out.status.success() && out.stdout.is_empty(), "{out:?}");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("no exchange matches"));
+}
+
 #[tokio::test]
 async fn the_key_that_log_shows_is_accepted_by_the_commands_that_take_one() {
     let dir = used().await;
