@@ -27,6 +27,10 @@ use baton_state::disk::private_file;
 use baton_state::files::runs::{self, STARTED};
 use baton_state::store::make_dir;
 
+/// Limits the memory that glibc keeps after parallel handoffs: one arena for each of two threads, and not eight for each
+/// processor.
+const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
+
 const AGENTS: &str = "agents.lock";
 const STARTING: &str = "starting.lock";
 
@@ -200,6 +204,9 @@ fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
     command.args(["serve", "--for-agents", "--state-dir"]).arg(dir);
     if let Some(config) = config {
         command.arg("--config").arg(config);
+    }
+    if std::env::var_os(ARENAS.0).is_none() {
+        command.env(ARENAS.0, ARENAS.1);
     }
     let errors = log.try_clone().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(log).stderr(errors);

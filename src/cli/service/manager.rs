@@ -126,6 +126,8 @@ Description=baton, a proxy in front of LLM APIs
 [Service]
 ExecStart={}
 ExecReload=/bin/kill -HUP $MAINPID
+# glibc would keep the freed memory of parallel handoffs in up to eight arenas for each processor.
+Environment=MALLOC_ARENA_MAX=2
 # Variables such as BATON_UPSTREAMS__ANTHROPIC__API_KEY; the file may be missing.
 EnvironmentFile=-%E/baton/environment
 Restart=on-failure
@@ -231,6 +233,7 @@ mod tests {
         assert!(unit.contains(&format!("\n{command}\n")), "{unit}");
         for line in [
             "ExecReload=/bin/kill -HUP $MAINPID",
+            "Environment=MALLOC_ARENA_MAX=2",
             "TimeoutStopSec=45",
             "Restart=on-failure",
             "WantedBy=default.target",
