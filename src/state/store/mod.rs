@@ -6,6 +6,7 @@
 pub mod copy_and_check;
 mod error;
 pub mod forget;
+mod record_text;
 pub mod records;
 pub mod redis;
 pub mod seal_key;

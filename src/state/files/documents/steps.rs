@@ -199,7 +199,7 @@ pub fn document_of(record: &DocumentRecord) -> Option<HandoffDocument> {
 async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId]) {
     for id in ids {
         let written = match find(store, principal, *id).await {
-            Ok(Some(record)) if Path::new(&record.directory).is_dir() => write_files(record).await,
+            Ok(Some(record)) if is_here(&record) => write_files(record).await,
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         };
@@ -207,6 +207,12 @@ async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId]) 
             tracing::warn!(target: "baton", handoff = %id, %error, "failed to write the new status to a document's files; the store has it");
         }
     }
+}
+
+/// Whether a document's own directory is on this machine. Another process that uses the store may have named any other.
+fn is_here(record: &DocumentRecord) -> bool {
+    let directory = Path::new(&record.directory);
+    directory.ends_with(record.handoff.to_string()) && directory.is_dir()
 }
 
 /// Archives handoffs that are superseded and older than `before_ms`, with their documents and files.

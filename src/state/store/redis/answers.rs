@@ -7,12 +7,16 @@ use redis::{FromRedisValue, InfoDict, ServerError, ServerErrorKind, Value};
 use serde::de::DeserializeOwned;
 
 use super::settings::{ServerState, WriteWait};
-use crate::store::records::{ARCHIVED, PlacedKind, PlacedRecord, RecordKind, RecordText, StoredRecord};
+use crate::store::record_text::{ARCHIVED, RecordText};
+use crate::store::records::{PlacedKind, PlacedRecord, RecordKind, StoredRecord};
 use crate::store::{StoreError, StoreResult, foreign_record};
 use baton_core::record::{Handoff, HandoffId};
 
 /// Last use of a record in milliseconds since the Unix epoch, and the requested fields.
 pub(super) type UsedFields<const N: usize> = (u64, [String; N]);
+
+/// Maximum characters of a server's error.
+const MAX_ERROR_CHARS: usize = 300;
 
 /// Converts a value to the expected type. An error reply from the server is an error.
 pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, String> {
@@ -29,7 +33,9 @@ pub(super) fn first<T: FromRedisValue>(what: &str, answers: Vec<Value>) -> Store
 }
 
 fn error_text(error: &ServerError) -> String {
-    format!("{} {}", error.code(), error.details().unwrap_or_default())
+    let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+    // Errors are logged with each request, so a long one would fill the log.
+    text.chars().take(MAX_ERROR_CHARS).collect()
 }
 
 pub(super) fn from_json<T: DeserializeOwned>(record: &str) -> StoreResult<T> {
@@ -176,6 +182,19 @@ pub(super) fn document_written(what: &str, answer: Vec<String>) -> StoreResult<S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_error_is_shortened() {
+        let error = format!("-ERR {}\r\n", "e".repeat(9000));
+        let value = redis::parse_redis_value(error.as_bytes()).unwrap();
+        let Some(LinkFault::Refused(text)) = server_fault(&value) else {
+            panic!("not an error: {value:?}");
+        };
+        assert!(
+            text.starts_with("ERR eee") && text.len() == MAX_ERROR_CHARS,
+            "{text}"
+        );
+    }
 
     #[test]
     fn redirections_are_read() {

@@ -11,7 +11,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::answers::unexpected_reply;
-use crate::store::records::{PlacedKind, RecordKind, RecordText, StoredRecord};
+use crate::store::record_text::RecordText;
+use crate::store::records::{PlacedKind, RecordKind, StoredRecord};
 use crate::store::{StoreError, StoreResult};
 use baton_core::record::HandoffId;
 

@@ -3,8 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::schema::{int, owned, uint, unreadable, unwritable};
+use crate::store::record_text::RecordText;
 use crate::store::records::{
-    PAGE, PlacedKind, PlacedRecord, RecordKind, RecordPage, RecordText, Retention, StoredRecord,
+    PAGE, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord,
 };
 use crate::store::{HandoffFilter, foreign_record};
 use baton_core::record::{Conversation, Handoff, Update, UpdateOutcome};

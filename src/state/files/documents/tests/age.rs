@@ -143,3 +143,32 @@ async fn a_handoffs_files_are_deleted_with_its_record() {
         "the whole ledger"
     );
 }
+
+/// Whoever writes to the store's server must not have files written wherever they like.
+#[tokio::test]
+async fn a_status_is_written_only_to_a_documents_own_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (settings, store) = (settings(dir.path()), store(dir.path()));
+    let made = stored(1, 1_000_000);
+    store.put_draft(&made.handoff).await.unwrap();
+    let own = write(&Arc::new(settings), &store, made).await.unwrap();
+    let mut record = find(&store, "local", id(1)).await.unwrap().unwrap();
+    let elsewhere = dir.path().join("commands");
+    std::fs::create_dir(&elsewhere).unwrap();
+    record.directory = elsewhere.to_str().unwrap().to_owned();
+    store.put_document(&record).await.unwrap();
+    set_status(&store, "local", id(1), HandoffStatus::Archived)
+        .await
+        .unwrap();
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    record.directory = own.to_str().unwrap().to_owned();
+    store.put_document(&record).await.unwrap();
+    set_status(&store, "local", id(1), HandoffStatus::Undone)
+        .await
+        .unwrap();
+    let json = std::fs::read_to_string(own.join(JSON)).unwrap();
+    assert_eq!(
+        HandoffDocument::read(&json).unwrap().status,
+        HandoffStatus::Undone
+    );
+}
