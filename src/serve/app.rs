@@ -87,7 +87,9 @@ impl App {
             bodies: Budget::new(&config.limits),
             spill: Spill::new(config.state_dir.clone(), config.limits.request_buffer_bytes),
             sessions: Arc::new(
-                Sessions::caching(store, config.limits.cache_bytes).guarding_ids(config.server.is_shared()),
+                Sessions::caching(store, config.limits.cache_bytes)
+                    .guarding_ids(config.server.is_shared())
+                    .limiting_writes(config.limits.client_bytes_per_day),
             ),
             config: Arc::new(config),
             closing: Arc::default(),

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use baton_strict::{Options, Queue, Reply, Strict};
+use baton_strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
@@ -69,6 +69,41 @@ async fn two_api_keys_are_two_principals_without_clients() {
     assert!(resume(ada, &made[..13]).await.contains(UNKNOWN), "a time");
     assert!(resume(ada, &made[..23]).await.contains(&made), "with random bits");
     assert!(resume(ada, &made).await.contains(&made));
+}
+
+/// A client that fills the disk with handoffs is stopped alone, and its work continues.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_client_stores_in_a_day_is_limited() {
+    let provider = Strict::start(|_: &Received| Reply::text("On it."), Options::default())
+        .await
+        .unwrap();
+    let dir = temp();
+    let keys =
+        ["ada", "grace"].map(|name| format!("{{ name = '{name}', key = 'key-of-{name}-0123456789' }}"));
+    let more = format!(
+        "clients = [{}]\nlimits.client_bytes_per_day = 1048576\n",
+        keys.join(", ")
+    );
+    let config = config_for(&provider, dir.path(), &more);
+    let program = Program::start(&config, &dir.path().join("state"));
+    let [ada, grace] = ["ada", "grace"].map(|name| ("x-api-key", format!("key-of-{name}-0123456789")));
+    let (ada, grace) = ((ada.0, &*ada.1), (grace.0, &*grace.1));
+    let history = |n: usize| {
+        let goal = format!(
+            "::handoff --method local {}",
+            format!("Goal number {n} ").repeat(30_000)
+        );
+        let asked = json!({"role": "assistant", "content": "Looking."});
+        [user(&format!("Task {n}.")), asked, user(&goal)]
+    };
+    let mut shown = Vec::new();
+    for n in 0..4 {
+        shown.push(text(&ask(&program, ada, &history(n)).await).contains("[[handoff-resume:"));
+    }
+    assert!(shown[0] && !shown[3], "{shown:?}");
+    assert!(text(&ask(&program, grace, &history(9)).await).contains("[[handoff-resume:"));
+    let works = ask(&program, ada, &[user("Another task.")]).await;
+    assert!(text(&works).contains("On it."), "{works:?}");
 }
 
 /// Users of subscriptions have no lasting key and are one principal. Nobody finds the id of another's handoff.

@@ -103,7 +103,8 @@ pub(super) async fn write_for_review(
     new: NewHandoff,
 ) -> Result<(), StoreError> {
     let handoff = handoff(exchange, id, new)?;
-    exchange.app.sessions.store().put_draft(&handoff).await
+    let (app, live) = (&exchange.app, exchange.offered.live()?);
+    app.sessions.put_draft(live, handoff, app.clock.now_ms()).await
 }
 
 /// Creates the record of a handoff of this request.

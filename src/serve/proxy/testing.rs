@@ -132,6 +132,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             tool_arguments_bytes: 1 << 20,
             request_buffer_bytes: 1 << 20,
             cache_bytes: 1 << 20,
+            client_bytes_per_day: 1 << 30,
             max_concurrent_requests: 16,
             max_connections: 256,
             upstream_idle: 16,

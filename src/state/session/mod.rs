@@ -16,6 +16,7 @@ mod repeats;
 mod stored_insertions;
 mod truncated_ids;
 mod view_length;
+mod written_bytes;
 
 #[cfg(test)]
 mod shared_tests;
@@ -40,6 +41,7 @@ use self::live::{LiveState, NewRecords};
 pub use self::reader::Reader;
 pub use self::repeats::{LiveAnswer, REPEAT_WITHIN_MS};
 use self::truncated_ids::TruncatedIds;
+use self::written_bytes::WrittenBytes;
 use crate::store::records::{PlacedRecord, StoredRecord, TOUCH_AFTER_MS};
 use crate::store::{SharedStore, StoreError, StoreResult};
 use baton_core::record::{
@@ -84,6 +86,8 @@ pub struct Sessions {
     waiting: WaitingEntries,
     /// Limits truncated ids. `None` if a single user reaches the proxy.
     truncated_ids: Option<TruncatedIds>,
+    /// Limits the bytes that each client writes.
+    written: WrittenBytes,
 }
 
 #[derive(Clone)]
@@ -107,6 +111,7 @@ impl Sessions {
             handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, ByWeight),
             waiting: WaitingEntries::default(),
             truncated_ids: None,
+            written: WrittenBytes::up_to(u64::MAX),
         }
     }
 
@@ -123,6 +128,29 @@ impl Sessions {
     pub fn guarding_ids(mut self, is_guarding: bool) -> Self {
         self.truncated_ids = is_guarding.then(TruncatedIds::default);
         self
+    }
+
+    /// Limits the bytes of records that each client writes in a day.
+    #[must_use]
+    pub fn limiting_writes(mut self, daily_bytes: u64) -> Self {
+        self.written = WrittenBytes::up_to(daily_bytes);
+        self
+    }
+
+    /// Counts records that a conversation's principal is about to write.
+    fn admit(&self, live: &LiveConversation, records: &[StoredRecord], now_ms: u64) -> StoreResult<()> {
+        let is_new = live.version() == 0;
+        self.written.add(live.principal(), records, is_new, now_ms)
+    }
+
+    /// Writes a handoff that is not active until a user accepts it.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be written.
+    pub async fn put_draft(&self, live: &LiveConversation, handoff: Handoff, now_ms: u64) -> StoreResult<()> {
+        let records = vec![StoredRecord::Handoff(Box::new(handoff))];
+        self.admit(live, &records, now_ms)?;
+        self.store.put("write a handoff", records).await
     }
 
     /// Returns the backing store.
@@ -295,6 +323,7 @@ impl Sessions {
         new: NewRecords,
         now_ms: u64,
     ) -> StoreResult<Conversation> {
+        self.admit(live, &records, now_ms)?;
         let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
         to_the_end(async move {
             let _turn = live.turn.lock().await;

@@ -16,6 +16,7 @@ pub(super) const LIMITS: KeySection = KeySection {
         &key("tool_arguments_bytes", |c| &mut c.limits.tool_arguments_bytes, |v, _| v.count(4 << 10, 64 << 20)),
         &key("request_buffer_bytes", |c| &mut c.limits.request_buffer_bytes, |v, _| v.count(0, 1 << 40)).restart(),
         &key("cache_bytes", |c| &mut c.limits.cache_bytes, |v, _| v.count(1 << 20, 1 << 40)).restart(),
+        &key("client_bytes_per_day", |c| &mut c.limits.client_bytes_per_day, |v, _| v.count(1 << 20, 1 << 40)).restart(),
         &key("max_concurrent_requests", |c| &mut c.limits.max_concurrent_requests, |v, _| v.count(1, 1_000_000)).restart(),
         &key("max_connections", |c| &mut c.limits.max_connections, |v, _| v.count(1, 1_000_000)).restart(),
     ],
@@ -46,6 +47,8 @@ pub struct LimitConfig {
     ///
     /// Half is for prompts, a quarter for conversations, and a quarter for the journal's hashes.
     pub cache_bytes: usize,
+    /// Maximum bytes of records that a client of a shared proxy writes to the store in a day.
+    pub client_bytes_per_day: u64,
     /// Maximum concurrent exchanges.
     pub max_concurrent_requests: usize,
     /// Maximum concurrent connections of agents.
