@@ -22,7 +22,9 @@ impl Phrases {
 
     /// Whether a lower-case string contains one of them as whole words.
     pub fn occur_in(&self, text: &str) -> bool {
-        self.found_in(text).next().is_some()
+        // Most strings have none of them at all, and the search for whole words takes longer.
+        let may_occur = self.0.as_ref().is_some_and(|phrases| phrases.is_match(text));
+        may_occur && self.found_in(text).next().is_some()
     }
 
     /// The ranges of a lower-case string that are one of them as whole words.

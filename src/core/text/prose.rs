@@ -62,7 +62,11 @@ fn split(line: &str) -> Vec<&str> {
 
 /// A string in lower case with straight apostrophes, as the tables of words have them.
 pub fn lower(text: &str) -> String {
-    text.to_lowercase().replace('’', "'")
+    let small = text.to_lowercase();
+    match small.contains('’') {
+        true => small.replace('’', "'"),
+        false => small,
+    }
 }
 
 /// Whether a string contains `word` as whole words.

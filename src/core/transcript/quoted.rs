@@ -33,23 +33,37 @@ impl Transcript<'_> {
     /// `others` has the ranges of the body with their words, each with its turn. Marks of emphasis and code do not count:
     /// a terminal shows the model's output without them.
     pub fn said_before(&self, sentences: &[(usize, &str)], others: &[(usize, Span)]) -> Vec<bool> {
-        let pieces: Vec<Vec<u64>> = sentences
+        let pieces: Vec<Vec<SentencePiece>> = sentences
             .iter()
             .map(|(_, sentence)| pieces_of(sentence))
             .collect();
-        let mut first_turns = FirstTurns::of_pieces(pieces.iter().flatten());
+        let all = || pieces.iter().flatten();
+        let mut first_turns = FirstTurns::of_hashes(all().map(|piece| piece.hash));
+        // A piece without a space near its beginning may be anywhere.
+        let probes: Option<Vec<u64>> = all().map(|piece| piece.probe).collect();
+        let probes = probes.map(|probes| FirstTurns::of_hashes(probes.into_iter()));
         // Only earlier turns count, because the sentence itself occurs in its own turn.
         let last = sentences.iter().map(|(turn, _)| *turn).max().unwrap_or_default();
         for (at, span) in others.iter().take_while(|(at, _)| *at < last) {
             let text = without_marks(span.of(self.view.text_of(*at)));
-            each_hash(&text, |hash| first_turns.note(hash, *at));
+            let may_have = |probes: &FirstTurns| probes_of(&text).any(|probe| probes.has(probe));
+            if probes.as_ref().is_none_or(may_have) {
+                each_hash(&text, |hash| first_turns.note(hash, *at));
+            }
         }
         let said = pieces.iter().zip(sentences).map(|(pieces, (turn, _))| {
-            let mut first = pieces.iter().map(|piece| first_turns.of(*piece));
+            let mut first = pieces.iter().map(|piece| first_turns.of(piece.hash));
             !pieces.is_empty() && first.all(|first| first < *turn)
         });
         said.collect()
     }
+}
+
+/// A piece of a sentence.
+struct SentencePiece {
+    hash: u64,
+    /// Hash of the bytes after its first space, if there are enough: a string that lacks them lacks the piece.
+    probe: Option<u64>,
 }
 
 /// Number of entries in the filter of hashes: a power of two.
@@ -63,8 +77,8 @@ struct FirstTurns {
 }
 
 impl FirstTurns {
-    fn of_pieces<'p>(pieces: impl Iterator<Item = &'p u64>) -> Self {
-        let by_hash: HashMap<u64, usize> = pieces.map(|hash| (*hash, usize::MAX)).collect();
+    fn of_hashes(hashes: impl Iterator<Item = u64>) -> Self {
+        let by_hash: HashMap<u64, usize> = hashes.map(|hash| (hash, usize::MAX)).collect();
         let mut filter = Box::new([false; FILTER]);
         by_hash.keys().for_each(|hash| filter[place(*hash)] = true);
         Self { by_hash, filter }
@@ -78,6 +92,10 @@ impl FirstTurns {
         }
     }
 
+    fn has(&self, hash: u64) -> bool {
+        self.filter[place(hash)] && self.by_hash.contains_key(&hash)
+    }
+
     fn of(&self, hash: u64) -> usize {
         self.by_hash.get(&hash).copied().unwrap_or(usize::MAX)
     }
@@ -88,8 +106,8 @@ fn place(hash: u64) -> usize {
     (hash >> (u64::BITS - FILTER.ilog2())) as usize
 }
 
-/// Hashes of pieces that cover a sentence. Empty if it is shorter than one.
-fn pieces_of(sentence: &str) -> Vec<u64> {
+/// Pieces that cover a sentence. Empty if it is shorter than one.
+fn pieces_of(sentence: &str) -> Vec<SentencePiece> {
     // The raw body is searched, which has the sentence with its JSON escapes.
     let literal = serde_json::Value::from(sentence).to_string();
     let text = without_marks(&literal.as_bytes()[1..literal.len() - 1]);
@@ -98,11 +116,22 @@ fn pieces_of(sentence: &str) -> Vec<u64> {
     let mut pieces = Vec::new();
     each_hash(&text, |hash| {
         if at % PIECE == 0 || Some(at) == end {
-            pieces.push(hash);
+            let probe = probes_of(&text[at..at + PIECE]).next();
+            pieces.push(SentencePiece { hash, probe });
         }
         at += 1;
     });
     pieces
+}
+
+/// Hashes of the bytes after each space, for spaces with enough bytes after them.
+fn probes_of(text: &[u8]) -> impl Iterator<Item = u64> {
+    let places = memchr::memchr_iter(b' ', text);
+    places.filter_map(|at| {
+        let probe = u128::from_le_bytes(*text[at + 1..].first_chunk()?);
+        let (low, high) = (probe as u64, (probe >> 64) as u64);
+        Some((low ^ high.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    })
 }
 
 /// Calls `found` with the hash of the piece at each position of a string.

@@ -113,40 +113,32 @@ pub fn said<'a>(
     settings: &SpeakerSettings<'_>,
     turn: &TranscriptTurn<'a>,
 ) -> Vec<SaidPart<'a>> {
-    let parts = turn.parts();
-    let texts: Vec<Cow<'a, str>> = parts
-        .iter()
-        .map(|part| part.speech().unwrap_or_default())
-        .collect();
-    let spoken = match turn.role {
-        Role::User | Role::Tool => {
-            let beginnings: Vec<Cow<'a, str>> = parts.iter().map(result_beginning).collect();
-            let pieces = parts
-                .iter()
-                .zip(&texts)
-                .zip(&beginnings)
-                .map(|((part, text), begins)| match part.kind {
-                    TranscriptPartKind::Text(_) => TurnPiece::Text(text),
-                    TranscriptPartKind::Result(_) => TurnPiece::Result(begins),
-                    _ => TurnPiece::Other,
-                });
-            speakers.turn(settings, &pieces.collect::<Vec<_>>())
-        }
-        role => {
-            if role == Role::Assistant {
-                speakers.model_spoke();
-            }
-            vec![Vec::new(); parts.len()]
-        }
-    };
-    let all = parts.into_iter().zip(texts).zip(spoken);
-    let said = all.map(|((part, text), spoken)| SaidPart {
+    let parts = turn.parts().into_iter();
+    let all = parts.map(|part| SaidPart {
+        text: part.speech().unwrap_or_default(),
         part,
-        text,
-        spoken,
+        spoken: Vec::new(),
         used: None,
     });
-    said.collect()
+    let mut all: Vec<SaidPart<'a>> = all.collect();
+    match turn.role {
+        Role::User | Role::Tool => {
+            let beginnings: Vec<_> = all.iter().map(|said| result_beginning(&said.part)).collect();
+            let pieces = all.iter().zip(&beginnings);
+            let pieces = pieces.map(|(said, begins)| match said.part.kind {
+                TranscriptPartKind::Text(_) => TurnPiece::Text(&said.text),
+                TranscriptPartKind::Result(_) => TurnPiece::Result(begins),
+                _ => TurnPiece::Other,
+            });
+            let spoken = speakers.turn(settings, &pieces.collect::<Vec<_>>());
+            all.iter_mut()
+                .zip(spoken)
+                .for_each(|(said, spoken)| said.spoken = spoken);
+        }
+        Role::Assistant => speakers.model_spoke(),
+        _ => {}
+    }
+    all
 }
 
 fn result_beginning<'a>(part: &TranscriptPart<'a>) -> Cow<'a, str> {

@@ -1,6 +1,9 @@
 //! Excerpts: lines about an outcome, errors, first lines, sentences. None is unbounded.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
 
 use super::words::WORDS;
 use crate::text::cut::{ceil, floor};
@@ -108,9 +111,10 @@ pub(crate) fn is_diff(text: &str) -> bool {
 
 /// Whether a string contains a stack trace.
 pub(crate) fn is_trace(text: &str) -> bool {
-    const TRACES: [&str; 3] = ["Traceback (most recent call last)", "' panicked at ", "\n    at "];
-    let mut traces = TRACES.iter();
-    traces.any(|trace| memchr::memmem::find(text.as_bytes(), trace.as_bytes()).is_some())
+    static TRACES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+        AhoCorasick::new(["Traceback (most recent call last)", "' panicked at ", "\n    at "]).ok()
+    });
+    TRACES.as_ref().is_some_and(|traces| traces.is_match(text))
 }
 
 /// The beginning and end of a string, with runs of similar lines shortened.

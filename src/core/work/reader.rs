@@ -374,7 +374,9 @@ impl MessageReader<'_> {
             let command = call.and_then(|call| call.command.as_deref()).unwrap_or_default();
             self.quote(command, wordings::before_reminders(text), outcome);
         } else {
-            outcome.lines.push(format!("{} lines", text.lines().count()));
+            let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+            let lines = breaks + usize::from(!text.is_empty() && !text.ends_with('\n'));
+            outcome.lines.push(format!("{lines} lines"));
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::text::vocabulary::Vocabulary;
 use crate::text::words::{self, WordKind};
 use crate::work::message::IndexedItem;
 
@@ -24,30 +23,33 @@ pub(super) fn of_item(item: &IndexedItem) -> Vec<&str> {
 
 /// How well each document matches a question, scaled so that the best has 1. `documents` has the strings of each.
 pub(super) fn ranked<'a>(question: &str, documents: impl Iterator<Item = Vec<&'a str>>) -> Vec<f32> {
-    let mut vocabulary = Vocabulary::default();
+    // A map, so that a repeated word of the question counts once. Each word has its documents, with its number in each.
+    let mut asked: BTreeMap<u64, Vec<(usize, f32)>> = BTreeMap::new();
+    each([question], &mut |word| {
+        asked.entry(words::hash(word)).or_default();
+    });
     let mut lengths: Vec<f32> = Vec::new();
-    for (at, texts) in (0..).zip(documents) {
+    for (at, texts) in documents.enumerate() {
         let mut length = 0.0;
         each(texts, &mut |word| {
-            vocabulary.add(word, at);
             length += 1.0;
+            let Some(found) = asked.get_mut(&words::hash(word)) else {
+                return;
+            };
+            match found.last_mut() {
+                Some((last, number)) if *last == at => *number += 1.0,
+                _ => found.push((at, 1.0)),
+            }
         });
         lengths.push(length);
     }
     let count = lengths.len() as f32;
     let mean = (lengths.iter().sum::<f32>() / count.max(1.0)).max(1.0);
     let mut scores = vec![0.0; lengths.len()];
-    let mut asked: BTreeMap<u64, &str> = BTreeMap::new();
-    each([question], &mut |word| {
-        // A map, so that a repeated word of the question counts once.
-        asked.insert(words::hash(word), word);
-    });
-    for word in asked.values().filter_map(|word| vocabulary.find(word)) {
-        let found = vocabulary.of(word);
+    for found in asked.values() {
         let rare = words::rarity(count, found.len() as f32);
-        for posting in found {
-            let at = posting.text as usize;
-            scores[at] += rare * words::weight(posting.count as f32, lengths[at], mean);
+        for (at, number) in found {
+            scores[*at] += rare * words::weight(*number, lengths[*at], mean);
         }
     }
     let best = scores.iter().copied().fold(0.0, f32::max);
