@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
+use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind, TranscriptTurn};
 use super::said::said;
-use super::turn::TranscriptTurn;
 use crate::agents::goals::{self, GoalChange};
 use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::agents::wordings::UserText;

@@ -22,9 +22,7 @@ mod part;
 mod quoted;
 mod request;
 mod said;
-mod texts;
 mod tool_use;
-mod turn;
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)]
@@ -39,14 +37,14 @@ use crate::wire::{Role, View};
 pub use agents::AgentKind;
 pub use answer::{AnswerContent, AnswerPart, AnswerPartKind};
 pub use goal::SessionGoal;
+pub use literal::texts;
 pub use literal::{CallArguments, JsonText};
+pub use part::TranscriptTurn;
 pub use part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
 pub use said::{SaidPart, SaidReader, said};
-pub use texts::texts;
 use tool_use::CallPairing;
 pub use tool_use::{AnsweredCalls, ToolUse};
-pub use turn::TranscriptTurn;
 
 /// A request's transcript.
 #[derive(Clone, Copy)]

@@ -1,7 +1,6 @@
 //! The request without its turns: system prompts and offered tools.
 
-use super::literal::JsonText;
-use super::texts;
+use super::literal::{self, JsonText};
 use crate::text::{Span, json};
 
 /// Members that hold a system prompt: on Anthropic, on Responses, and on Gemini in both spellings.
@@ -121,7 +120,7 @@ impl<'a> SystemPrompt<'a> {
     pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
         for block in self.blocks() {
-            texts::collect(self.body, block, &mut all);
+            literal::collect(self.body, block, &mut all);
         }
         all
     }

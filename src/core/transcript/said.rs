@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::part::{ToolCall, TranscriptPart, TranscriptPartKind};
+use super::part::{ToolCall, TranscriptPart, TranscriptPartKind, TranscriptTurn};
 use super::tool_use::{CallPairing, ToolUse};
-use super::turn::TranscriptTurn;
 use crate::agents::speakers::{self, RESULT_BEGINNING, SpeakerSettings, Speakers, Spoken, TurnPiece};
 use crate::agents::wordings::UserText;
 use crate::wire::Role;

@@ -4,9 +4,8 @@ use super::SeenFailure;
 use super::excerpt::one_line;
 use super::message::{IndexedCall, IndexedResult};
 use super::runs::{KeyedCommand, RunKey};
-use crate::agents::commands;
-use crate::agents::may_run_commands;
 use crate::agents::tools::ToolKind;
+use crate::agents::{commands, may_run_commands};
 use crate::text::newest;
 
 /// Maximum number of remembered failures; the newest are kept. Each call is compared with all of them.

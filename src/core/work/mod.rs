@@ -14,7 +14,6 @@
 mod anchors;
 mod changed_files;
 mod claims;
-mod errors;
 pub(crate) mod excerpt;
 mod failures;
 mod index;

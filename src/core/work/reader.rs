@@ -2,24 +2,17 @@
 
 use std::collections::HashMap;
 
-use super::errors;
 use super::excerpt::{self, one_line};
-use super::markers;
 use super::message::{
     IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
 };
-use super::said;
 use super::words::WORDS;
-use crate::agents::commands;
+use super::{markers, said};
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
-use crate::agents::may_run_commands;
-use crate::agents::outcomes;
-use crate::agents::secret_files;
-use crate::agents::surroundings;
-use crate::agents::todo;
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
+use crate::agents::{commands, may_run_commands, outcomes, secret_files, surroundings, todo};
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::transcript::{
@@ -411,14 +404,14 @@ impl MessageReader<'_> {
     fn quote(&self, command: &str, text: &str, outcome: &mut IndexedResult) {
         let clean = self.clean(&bounded(text, RESULT));
         outcome.lines = match outcome.is_error() {
-            true => errors::quoted(&clean),
+            true => excerpt::quoted(&clean),
             false => excerpt::outcome(&clean),
         };
         if outcome.failed == Some(true) {
             outcome.tail = excerpt::tail(&clean);
         }
         if !outcome.is_error() && commands::runs(command).iter().any(|run| run.purpose.changes()) {
-            outcome.effects = errors::named(&clean);
+            outcome.effects = excerpt::named(&clean);
         }
         if outcome.is_error() || excerpt::is_diff(&clean) || excerpt::is_trace(&clean) {
             outcome.detail = Some(excerpt::both_ends(&clean, DETAIL));

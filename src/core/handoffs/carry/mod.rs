@@ -11,7 +11,6 @@
 mod again;
 mod block;
 mod newest;
-mod open;
 mod prompt_index;
 mod receipt;
 mod rule;
@@ -343,6 +342,6 @@ fn contradicted(seen: &SeenFacts, prompt: &str) -> Vec<String> {
     let claims = seen.claims(prompt).into_iter();
     let wrong = claims.filter(|claim| claim.status == ClaimStatus::Contradicted);
     let wrong = wrong.map(|claim| format!("\"{}\": {}", one_line(&claim.text, LINE), claim.why));
-    let open = open::stale_open_items(seen, prompt).into_iter();
+    let open = prompt_index::stale_open_items(seen, prompt).into_iter();
     wrong.take(CLAIMS).chain(open.take(TODOS)).collect()
 }

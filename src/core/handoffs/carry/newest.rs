@@ -10,16 +10,13 @@ use super::user::UserMessage;
 use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
-use crate::text::prose::has_word;
-use crate::text::prose::one_line;
+use crate::text::prose::{has_word, one_line};
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements, gives_value};
-use crate::work::requests;
-use crate::work::said::words;
-use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
-use crate::work::{self, SeenStatement};
+use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement, words};
+use crate::work::{self, SeenStatement, requests};
 
 /// Maximum kept size of the newest message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1500;

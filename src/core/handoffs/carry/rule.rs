@@ -3,8 +3,7 @@
 use super::user::UserMessages;
 use crate::redact::Redactor;
 use crate::text::prose::{one_line, sentences};
-use crate::work::SeenStatement;
-use crate::work::requests;
+use crate::work::{SeenStatement, requests};
 
 /// Mark after a rule that a later statement may replace.
 const REPLACED: &str = " [replaced by a later word where the two conflict]";

@@ -1,12 +1,13 @@
-//! Renders a document as Markdown, using its fields only.
+//! Renders a document as Markdown, using its fields only, and compares a Markdown file with its JSON.
 
 use std::fmt::Write as _;
 
 use super::{
-    ContextTokens, FailedAttempt, HandoffDocument, HandoffSize, NO_NEXT_ACTION, Prerequisite, Risk,
-    VerdictPointer,
+    ContextTokens, FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, NO_NEXT_ACTION, Prerequisite,
+    Risk, VERSION, VerdictPointer,
 };
 use crate::agents::todo::TodoItem;
+use crate::handoffs::field_error::FieldError;
 use crate::text::prose::joined as line;
 use crate::work::lines::{code, exit, longest_fence, place, statement};
 use crate::work::{SeenClaim, SeenVerification};
@@ -20,60 +21,46 @@ pub(super) fn of(document: &HandoffDocument) -> String {
         None => "Status report",
     };
     let (id, status, made) = (document.id, document.status.name(), &document.created_at);
-    let mut out = format!("# {what} {id}\n\n{status}, made {made}.\n");
-    section("Summary", vec![line(&document.summary)], &mut out);
+    let mut page = Page(format!("# {what} {id}\n\n{status}, made {made}.\n"));
+    page.section("Summary", vec![line(&document.summary)]);
     let none = || format!("**{NO_NEXT_ACTION}**");
     let next = document.next_action.as_deref().map_or_else(none, line);
-    section("Next action", vec![next], &mut out);
-    list("Open risks", &document.open_risks, risk, &mut out);
-    list(
-        "Verification",
-        &document.verification,
-        SeenVerification::line,
-        &mut out,
-    );
-    list("Claims that nothing proves", &document.claims, claim, &mut out);
-    list(
-        "Changed files",
-        &document.changed_files,
-        |file| file.line(true),
-        &mut out,
-    );
-    section("Commands", commands(document), &mut out);
-    list("Failed attempts", &document.failed_attempts, attempt, &mut out);
-    list("To do", &document.todo, todo, &mut out);
-    list("Decisions", &document.decisions, statement, &mut out);
-    list(
-        "Assumptions to validate",
-        &document.assumptions_to_validate,
-        statement,
-        &mut out,
-    );
-    list(
-        "Questions for a human",
-        &document.questions_for_human,
-        statement,
-        &mut out,
-    );
-    list("Prerequisites", &document.prerequisites, prerequisite, &mut out);
-    section("Verdicts", verdicts(&document.verdict_pointer), &mut out);
-    section("Origin", origin(document), &mut out);
-    prompt(document, &mut out);
-    out
+    page.section("Next action", vec![next]);
+    page.list("Open risks", &document.open_risks, risk);
+    let runs = &document.verification;
+    page.list("Verification", runs, SeenVerification::line);
+    page.list("Claims that nothing proves", &document.claims, claim);
+    let files = &document.changed_files;
+    page.list("Changed files", files, |file| file.line(true));
+    page.section("Commands", commands(document));
+    page.list("Failed attempts", &document.failed_attempts, attempt);
+    page.list("To do", &document.todo, todo);
+    page.list("Decisions", &document.decisions, statement);
+    let assumed = &document.assumptions_to_validate;
+    page.list("Assumptions to validate", assumed, statement);
+    let questions = &document.questions_for_human;
+    page.list("Questions for a human", questions, statement);
+    page.list("Prerequisites", &document.prerequisites, prerequisite);
+    page.section("Verdicts", verdicts(&document.verdict_pointer));
+    page.section("Origin", origin(document));
+    let fence = fence(&document.prompt);
+    page.0 + &format!("\n{PROMPT}\n\n{fence}\n{}\n{fence}\n", document.prompt)
 }
 
-fn section(heading: &str, lines: Vec<String>, out: &mut String) {
-    if !lines.is_empty() {
-        let _ = write!(out, "\n## {heading}\n\n{}\n", lines.join("\n"));
+/// The rendering so far.
+struct Page(String);
+
+impl Page {
+    fn section(&mut self, heading: &str, lines: Vec<String>) {
+        if !lines.is_empty() {
+            let _ = write!(self.0, "\n## {heading}\n\n{}\n", lines.join("\n"));
+        }
     }
-}
 
-fn list<T>(heading: &str, all: &[T], item: fn(&T) -> String, out: &mut String) {
-    section(
-        heading,
-        all.iter().map(|one| format!("- {}", item(one))).collect(),
-        out,
-    );
+    fn list<T>(&mut self, heading: &str, all: &[T], item: fn(&T) -> String) {
+        let items = all.iter().map(|one| format!("- {}", item(one)));
+        self.section(heading, items.collect());
+    }
 }
 
 fn risk(risk: &Risk) -> String {
@@ -162,12 +149,88 @@ fn sizes(size: HandoffSize) -> String {
     format!("{} before, {} after", size.before, size.after)
 }
 
-fn prompt(document: &HandoffDocument, out: &mut String) {
-    let fence = fence(&document.prompt);
-    let _ = write!(out, "\n{PROMPT}\n\n{fence}\n{}\n{fence}\n", document.prompt);
-}
-
 /// A fence that no line of the content can close.
 pub fn fence(text: &str) -> String {
     "`".repeat(longest_fence(text).max(2) + 1)
+}
+
+/// Maximum size of a displayed value in bytes.
+const VALUE: usize = 120;
+
+/// All errors of a document: in the JSON itself, and differences of the Markdown from it.
+pub fn validate(json: &str, markdown: Option<&str>) -> Vec<FieldError> {
+    let document = match serde_json::from_str::<HandoffDocument>(json) {
+        Ok(document) => document,
+        Err(error) => return vec![difference("", &error.to_string(), "")],
+    };
+    let mut found = Vec::new();
+    if document.version != VERSION {
+        let message = format!("this program writes version {VERSION}");
+        found.push(difference("version", &message, &document.version.to_string()));
+    }
+    if document.kind != HandoffKind::from_next_action(document.next_action.as_deref()) {
+        let message = "a handoff has a next_action, a status_report has none";
+        found.push(difference("kind", message, &format!("{:?}", document.kind)));
+    }
+    if let Some(markdown) = markdown {
+        found.extend(differing(&of(&document), markdown));
+    }
+    found
+}
+
+fn difference(field: &str, message: &str, value: &str) -> FieldError {
+    FieldError::quoting(VALUE, field, message, value)
+}
+
+/// The sections that differ.
+fn differing(expected: &str, found: &str) -> Vec<FieldError> {
+    let (expected, found) = (parts(expected), parts(found));
+    let mut differences = Vec::new();
+    for (heading, text) in &expected {
+        match found.iter().find(|(other, _)| other == heading) {
+            None => differences.push(difference(
+                heading,
+                "is missing in the Markdown, and the JSON decides",
+                "",
+            )),
+            Some((_, other)) if other.trim() != text.trim() => {
+                let line = other
+                    .lines()
+                    .find(|line| !text.lines().any(|known| known == *line));
+                let message = "differs in the Markdown, and the JSON decides";
+                differences.push(difference(heading, message, line.unwrap_or_default()));
+            }
+            Some(_) => {}
+        }
+    }
+    for (heading, text) in &found {
+        if !expected.iter().any(|(known, _)| known == heading) {
+            differences.push(difference(
+                heading,
+                "is only in the Markdown, and the JSON decides",
+                text.trim(),
+            ));
+        }
+    }
+    differences
+}
+
+/// The sections of a rendering, as heading and text. The content of the carry-over prompt is not examined.
+fn parts(markdown: &str) -> Vec<(String, String)> {
+    // The prompt comes last and may contain any heading, so nothing after its own heading is divided.
+    let (before, prompt) = match markdown.find(PROMPT) {
+        Some(at) => (&markdown[..at], Some(&markdown[at + PROMPT.len()..])),
+        None => (markdown, None),
+    };
+    let mut all = vec![("head".to_owned(), String::new())];
+    for line in before.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            all.push((heading.trim().to_owned(), String::new()));
+        } else if let Some((_, text)) = all.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    all.extend(prompt.map(|text| (PROMPT.trim_start_matches("## ").to_owned(), text.to_owned())));
+    all
 }

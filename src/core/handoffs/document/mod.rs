@@ -10,10 +10,7 @@
 
 mod build;
 mod markdown;
-mod next_action;
 mod prompt;
-mod risks;
-mod validate;
 mod value;
 
 #[cfg(test)]
@@ -21,7 +18,7 @@ mod value;
 mod tests;
 
 pub use markdown::fence;
-pub use validate::validate;
+pub use markdown::validate;
 pub use value::{
     Checkout, ContextTokens, FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, HandoffSource,
     NO_NEXT_ACTION, Prerequisite, PrerequisiteKind, Risk, Severity, VERSION, VerdictPointer,

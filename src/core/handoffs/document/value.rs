@@ -5,9 +5,8 @@ use uuid::Uuid;
 
 use crate::agents::todo::TodoItem;
 use crate::record::{Handoff, HandoffStatus};
-use crate::work::is_zero;
 use crate::work::{
-    SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, SeenVerification, VerdictFile,
+    SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, SeenVerification, VerdictFile, is_zero,
 };
 
 /// Version of the format, as in the member `version`.

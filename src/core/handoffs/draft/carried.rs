@@ -1,12 +1,13 @@
-//! A document as a carry-over prompt, and the frame around it.
+//! A document as a carry-over prompt, the frame around it, and its goal.
 
 use std::borrow::Cow;
 
-use super::goal;
 use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::transcript::{Transcript, TranscriptTurn, said};
 use crate::wire::{Role, View};
+use crate::work::excerpt::{one_line, sentences};
 use crate::work::reader::OPEN_MESSAGE;
+use crate::work::{Work, requests};
 
 /// Frame before a document.
 const OPENS: &str = "<handoff-context>\n";
@@ -27,7 +28,7 @@ pub fn carried(document: &str) -> String {
 pub fn goal_of(prompt: &str) -> Option<&str> {
     let document = document_of(prompt);
     let line = document.lines().next().filter(|_| prompt.starts_with(OPENS))?;
-    line.strip_prefix(LABEL).or_else(|| goal::open_goal(document))
+    line.strip_prefix(LABEL).or_else(|| open_goal(document))
 }
 
 /// The document in a carry-over prompt that [`carried`] made; the whole prompt if it was made otherwise.
@@ -108,6 +109,65 @@ fn is_at_top(document: &str, goal: &str) -> bool {
     let text = text.strip_prefix(LABEL).unwrap_or(text);
     let after = text.strip_prefix(goal);
     after.is_some_and(|after| after.lines().next().is_none_or(|rest| rest.trim().is_empty()))
+}
+
+/// Labels of the goal: of an open request, of a finished one, and of a request before the task.
+pub(super) const OPEN_GOAL: &str = "Goal (the last open request): ";
+pub(super) const LAST_GOAL: &str = "Last goal (done): ";
+pub(super) const EARLIER_GOAL: &str = "Goal (as stated before): ";
+
+/// The goal of an open request in a document that was composed here.
+pub(super) fn open_goal(document: &str) -> Option<&str> {
+    let mut labelled = document.lines().filter_map(|line| {
+        let goal = line.strip_prefix(OPEN_GOAL);
+        goal.or_else(|| line.strip_prefix(EARLIER_GOAL))
+    });
+    labelled.next()
+}
+
+/// A message as a goal: all of a short one, otherwise the part from the first sentence that asks.
+pub(super) fn goal_in(words: &str) -> String {
+    const MAX_GOAL_BYTES: usize = 300;
+    // `Great!` and `For the exporter:` are not goals, but `Look at this error:` is one.
+    let is_goal = |sentence: &&str| {
+        let end = sentence.trim_end().chars().next_back();
+        end != Some('!') && (end != Some(':') || requests::asks(sentence))
+    };
+    let mut rest = sentences(words)
+        .skip_while(|sentence| !is_goal(sentence))
+        .peekable();
+    if rest.peek().is_none() {
+        return one_line(words, MAX_GOAL_BYTES);
+    }
+    let all: Vec<&str> = rest.collect();
+    let length: usize = all.iter().map(|sentence| sentence.len() + 1).sum();
+    let asks = all
+        .iter()
+        .position(|sentence| is_goal(sentence) && requests::asks(sentence));
+    let from = asks.filter(|_| length > MAX_GOAL_BYTES).unwrap_or_default();
+    one_line(&all[from..].join(" "), MAX_GOAL_BYTES)
+}
+
+/// The user's newest message before the task, or else the goal of a summary or of an earlier carry-over prompt.
+pub(super) fn earlier_goal(work: &Work<'_>) -> Option<(usize, String)> {
+    let typed = work
+        .earlier()
+        .next_back()
+        .map(|turn| (turn.n, goal_in(&work.said(turn))));
+    let handed_over = || {
+        let turn = work.turns.iter().rev().find(|turn| !turn.opening.is_empty())?;
+        let text = &turn.opening.last()?.text;
+        let labelled = text.lines().find_map(|line| {
+            let line = line.trim_start_matches(['#', '*', '-', ' ']);
+            let (label, goal) = line.split_once(':')?;
+            let is_goal = label.to_lowercase().starts_with("goal") || label.eq_ignore_ascii_case("next");
+            (is_goal && goal.contains(char::is_alphanumeric)).then(|| goal.trim())
+        });
+        let goal =
+            labelled.or_else(|| sentences(text).find(|sentence| !sentence.trim_end().ends_with(':')))?;
+        Some((turn.n, goal_in(goal)))
+    };
+    typed.filter(|(_, goal)| !goal.is_empty()).or_else(handed_over)
 }
 
 #[cfg(test)]

@@ -11,11 +11,8 @@
 //! Depends on transcripts and the tables of `agents`. Must not depend on stores, clocks or the caller.
 
 mod answer;
-mod calls;
 mod index;
-mod meanings;
 mod question;
-mod quote;
 mod rank;
 mod sections;
 

@@ -1,9 +1,8 @@
 //! A question: its words and their synonyms.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use super::meanings;
 use crate::text::stem::stem;
 use crate::text::vocabulary::{Vocabulary, WordNumber};
 use crate::text::words::{self, WordKind};
@@ -126,7 +125,7 @@ impl Question {
         let mut wanted: Vec<(usize, &str, f32)> = Vec::new();
         for (at, stem) in stems.iter().enumerate() {
             wanted.push((at, stem, FORM));
-            wanted.extend(meanings::like(stem).map(|like| (at, like, MEANING)));
+            wanted.extend(words_like(stem).map(|like| (at, like, MEANING)));
         }
         let mut looked_up: Vec<&str> = wanted.iter().map(|(_, stem, _)| *stem).collect();
         looked_up.sort_unstable();
@@ -148,6 +147,32 @@ impl Question {
         }
         groups
     }
+}
+
+/// Rows of words that different users choose for the same thing.
+///
+/// The words are general or belong to programming; none belongs to a single project.
+const ALIKE: &str = include_str!("meanings.txt");
+
+/// Stems of words that mean much the same as the word with this stem.
+fn words_like(of: &str) -> impl Iterator<Item = &'static str> {
+    static ROWS: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
+        let mut rows: HashMap<String, Vec<String>> = HashMap::new();
+        for row in ALIKE.lines() {
+            let stems: Vec<String> = row.split_whitespace().map(stem).collect();
+            for stem in &stems {
+                let others = rows.entry(stem.clone()).or_default();
+                others.extend(stems.iter().filter(|other| *other != stem).cloned());
+            }
+        }
+        rows.values_mut().for_each(|others| {
+            // Sorted, so that the same question always gives the same order.
+            others.sort();
+            others.dedup();
+        });
+        rows
+    });
+    ROWS.get(of).into_iter().flatten().map(String::as_str)
 }
 
 #[cfg(test)]
@@ -179,5 +204,17 @@ mod tests {
             ["port", "whatwas", "wasthe", "theport"]
         );
         assert_eq!(words("who did"), ["who", "did", "whodid"]);
+    }
+}
+
+#[cfg(test)]
+mod meanings_tests {
+    use super::*;
+
+    #[test]
+    fn meanings_are_found_by_any_form_of_a_word() {
+        let all: Vec<_> = words_like(&stem("expires")).collect();
+        assert!(all.contains(&stem("timeout").as_str()), "{all:?}");
+        assert_eq!(words_like("xyzzy").count(), 0);
     }
 }

@@ -3,8 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::calls;
-use super::index::{Passage, RecallIndex};
+use super::index::{self, Passage, RecallIndex};
 use super::question::Question;
 use super::sections::TextSource;
 use crate::text::vocabulary::WordNumber;
@@ -226,7 +225,7 @@ fn returns(
     let paths = called.map_or(&[][..], |called| &called.paths);
     let changed = paths
         .iter()
-        .filter_map(|(path, _)| calls::changes(&index.calls, path, passage.turn).next_back());
+        .filter_map(|(path, _)| index::changes(&index.calls, path, passage.turn).next_back());
     let turn_number = index.user_turn(passage.turn);
     let speech = all.iter().filter(|other| {
         let of = &index.passages[other.passage];

@@ -10,9 +10,7 @@
 //! reads an agent's session file. `quality` rates a document, `recover` shortens it for the next session, `line` reads
 //! goal and next step for a status line, and `names` has the names of files and directories.
 
-mod beads;
 mod drift;
-mod emit;
 mod fields;
 mod last_words;
 mod lenient;
@@ -23,23 +21,20 @@ pub mod names;
 mod of_document;
 mod parse;
 mod quality;
-mod recover;
 mod session_file;
-mod session_usage;
 mod text;
 mod text_rules;
 pub mod time;
-mod validate;
 mod value;
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-pub use beads::beads;
 pub use drift::Drift;
 pub use last_words::LastWords;
 pub use line::{GoalAndNow, goal_and_now, ledger_entry, ledger_without, value_of};
+pub use line::{RecoveryPurpose, recover};
 pub use model::{
     CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
     ReservationTransfer,
@@ -47,10 +42,10 @@ pub use model::{
 pub use names::{GENERAL, VERSION};
 pub use parse::{InvalidYaml, MAX_BYTES, ParsedFile, read};
 pub use quality::score;
-pub use recover::{RecoveryPurpose, recover};
 pub use session_file::SessionReader;
+pub use session_file::SessionUsage;
 pub(crate) use session_file::{SessionMessage, messages, usage};
-pub use session_usage::SessionUsage;
 pub use text::cut;
 pub use text_rules::analyze;
+pub use text_rules::beads;
 pub use value::YamlValue;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fields::{Field, Mapping, MappingFields, mapping};
-use super::names;
-use super::names::{STATUS, VERSION};
+use super::names::{self, STATUS, VERSION};
 use super::text::{one_line, shortened};
 use super::time::Time;
 use super::value::YamlValue;

@@ -7,10 +7,10 @@ use std::fmt;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
+use super::fields;
 use super::model::{HandoffFile, QualityReport};
 use super::names::VERSION;
-use super::value::YamlValue;
-use super::{emit, fields};
+use super::value::{YamlValue, emitted};
 use crate::handoffs::field_error::FieldError;
 
 /// Maximum size of a file in bytes. The largest real ones have a hundredth of it.
@@ -229,7 +229,7 @@ impl HandoffFile {
 
     /// The file as text.
     pub fn to_yaml(&self) -> String {
-        emit::document(&self.to_value())
+        emitted(&self.to_value())
     }
 }
 

@@ -10,7 +10,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 mod relation;
 mod statement;
 mod value;
-mod words;
 
 use self::relation::{may_replace, relation};
 pub(crate) use self::statement::{Relation, Statement, ValueStatement, gives_value};

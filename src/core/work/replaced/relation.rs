@@ -1,7 +1,6 @@
 //! The effect of a later statement on an earlier one.
 
-use super::statement::{Relation, ValueStatement};
-use super::statement::{StatedValue, Statement};
+use super::statement::{Relation, StatedValue, Statement, ValueStatement};
 use super::value::ValueKind;
 
 use Relation::{Perhaps, Surely};

@@ -1,7 +1,6 @@
 //! A sentence as a subject and the values that it states. Pure.
 
-use super::value::{Token, ValueKind, shape, tokens};
-use super::words::{WORDS, WordList, WordLists, meaning};
+use super::value::{Token, ValueKind, WORDS, WordList, WordLists, meaning, shape, tokens};
 use crate::text::prose::has_word;
 
 /// Maximum number of words read from a sentence.

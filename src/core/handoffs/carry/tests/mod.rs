@@ -5,10 +5,9 @@ mod said;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::todo_list;
 use super::{
     Carried, CarryPolicy, CarryScope, LeftOut, REQUESTS, Rule, RuleSources, UserMessages, UsersWords,
-    called_again, carry, looked_up_again, rules, rules_behind, users_words, without_blocks,
+    called_again, carry, looked_up_again, rules, rules_behind, todo_list, users_words, without_blocks,
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{NumberedTodo, TodoItem, TodoState};
