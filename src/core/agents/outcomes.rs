@@ -124,12 +124,13 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
         .lines()
         .map(|line| line.strip_prefix("Output: ").unwrap_or(line));
     let moves = asks("git checkout") || asks("git switch");
+    let (shows_status, commits) = (asks("git status"), asks("git commit"));
     let branch = |name: Option<&str>| {
         let name = name.filter(|name| is_name(name));
         name.map(|name| GitReport::Branch(name.to_owned()))
     };
     for line in lines.take(LINES) {
-        if asks("git status") {
+        if shows_status {
             found.extend(branch(status_branch(line)));
             if line.starts_with("nothing to commit, working tree clean") {
                 found.push(GitReport::Clean);
@@ -138,9 +139,7 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
         if moves {
             found.extend(branch(entered_branch(line)));
         }
-        if asks("git commit")
-            && let Some((branch, hash)) = committed(line)
-        {
+        if commits && let Some((branch, hash)) = committed(line) {
             found.push(GitReport::Branch(branch));
             found.push(GitReport::Committed(hash));
         }

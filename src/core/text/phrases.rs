@@ -13,11 +13,9 @@ pub struct Phrases(Option<AhoCorasick>);
 
 impl Phrases {
     pub fn new(phrases: &[&str]) -> Self {
-        Self(
-            (!phrases.is_empty())
-                .then(|| AhoCorasick::new(phrases).ok())
-                .flatten(),
-        )
+        // Sentences are short, and have each of the rare letters that a prefilter would look for.
+        let automaton = || AhoCorasick::builder().prefilter(false).build(phrases).ok();
+        Self((!phrases.is_empty()).then(automaton).flatten())
     }
 
     /// Whether a lower-case string contains one of them as whole words.

@@ -1,7 +1,6 @@
 //! The document that is composed from facts without a model. The same conversation gives the same bytes.
 
-use super::carried;
-use super::carried::{EARLIER_GOAL, LAST_GOAL, OPEN_GOAL, earlier_goal, goal_in};
+use super::carried::{self, EARLIER_GOAL, LAST_GOAL, OPEN_GOAL, earlier_goal, goal_in};
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
 use super::keeps::{self, RetentionReason};
 use super::request::{DraftSection, DraftSpec};

@@ -214,12 +214,9 @@ fn has_colours(line: &str) -> bool {
 
 /// Whether a word is a time of day, or a date if that counts.
 fn is_time(word: &str, may_be_date: bool) -> bool {
-    let shape: String = word
-        .chars()
-        .take(10)
-        .map(|c| if c.is_ascii_digit() { '0' } else { c })
-        .collect();
-    may_be_date && shape == "0000-00-00" || shape.starts_with("00:00:00")
+    let is_like = |(b, of): (u8, u8)| b == of || of == b'0' && b.is_ascii_digit();
+    let fits = |shape: &str| word.len() >= shape.len() && word.bytes().zip(shape.bytes()).all(is_like);
+    may_be_date && fits("0000-00-00") || fits("00:00:00")
 }
 
 /// Whether a word is a position in a file: `src/a.rs:12`, `src/a.rs:12:5`.
