@@ -1,5 +1,7 @@
 //! Records as the text that stores keep.
 
+use std::collections::HashMap;
+
 use serde::de::IgnoredAny;
 
 use super::records::{PlacedRecord, RecordKind, StoredRecord};
@@ -24,9 +26,9 @@ impl StoredRecord {
     }
 }
 
-/// Whether a string consists of JSON elements, separated by commas. The store's server may have damaged it.
+/// Whether a string consists of JSON objects, separated by commas. The store's server may have damaged it.
 fn is_elements(text: &str) -> bool {
-    serde_json::from_str::<Vec<IgnoredAny>>(&format!("[{text}]")).is_ok()
+    serde_json::from_str::<Vec<HashMap<String, IgnoredAny>>>(&format!("[{text}]")).is_ok()
 }
 
 impl RecordText {

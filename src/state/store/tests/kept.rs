@@ -30,12 +30,18 @@ pub(super) async fn handoffs_are_kept(store: &dyn Store) {
     assert_eq!(stored(store, "c").await, Some(after.clone()));
 
     // A damaged head must not reach a request.
-    let damaged = Handoff {
-        head: r#"{"role":"user","content":"a"}],"x":[{"#.into(),
-        ..handoff("a", "damaged", 12)
-    };
-    store.put_draft(&damaged).await.unwrap();
-    assert_eq!(store.handoff("a", damaged.id).await.unwrap().unwrap().head, "");
+    for head in [r#"{"role":"user","content":"a"}],"x":[{"#, "null", "{\"role\""] {
+        let damaged = Handoff {
+            head: head.into(),
+            ..handoff("a", "damaged", 12)
+        };
+        store.put_draft(&damaged).await.unwrap();
+        assert_eq!(
+            store.handoff("a", damaged.id).await.unwrap().unwrap().head,
+            "",
+            "{head}"
+        );
+    }
 
     // A handoff that no conversation is at.
     let waiting = handoff("a", "none", 12);
@@ -365,7 +371,7 @@ pub(super) async fn small_records_are_kept(store: &dyn Store) {
 pub(super) async fn long_prompts_are_kept(store: &dyn Store) {
     let mut long = handoff("long", "l", 1);
     long.prompt = "\u{e9}\n\"".repeat(1 << 18);
-    long.head = format!("\"{}\"", "x".repeat(2 << 20));
+    long.head = format!(r#"{{"role":"{}"}}"#, "x".repeat(2 << 20));
     store
         .put_handoff(&long, None, &update(&conversation("long", "l", 1)))
         .await
