@@ -89,25 +89,49 @@ pub(crate) fn find_pairs(text: &[u8], pairs: [[u8; 2]; 2], mut found: impl FnMut
 }
 
 #[inline(always)]
-fn find_pairs_by<S: Simd>(
-    simd: S,
-    text: &[u8],
-    [one, other]: [[u8; 2]; 2],
-    found: &mut impl FnMut(usize),
-) -> usize {
+fn find_pairs_by<S: Simd>(simd: S, text: &[u8], pairs: [[u8; 2]; 2], found: &mut dyn FnMut(usize)) -> usize {
     let (mut braces, mut from) = (0, 0);
+    let later = text.get(PAIR_DISTANCE..).unwrap_or_default();
+    let whole_blocks = text.as_chunks().0.iter().zip(later.as_chunks().0);
+    for (block, later) in whole_blocks {
+        let (block, later) = (LaneBlock::new(simd, *block), LaneBlock::new(simd, *later));
+        braces += pairs_in(&block, &later, pairs, from, found);
+        from += BLOCK;
+    }
     while from < text.len() {
         let block = LaneBlock::at(simd, text, from);
         let later = LaneBlock::at(simd, text, from + PAIR_DISTANCE);
-        braces += block.is(b'{').count_ones() as usize;
-        let mut hits = block.begins_pairs(&later, one, other);
-        while hits != 0 {
-            found(from + hits.trailing_zeros() as usize);
-            hits &= hits - 1;
-        }
+        braces += pairs_in(&block, &later, pairs, from, found);
         from += BLOCK;
     }
     braces
+}
+
+/// Calls `found` for each pair in the block at `from`. Returns the number of its opening braces.
+#[inline(always)]
+fn pairs_in<S: Simd>(
+    block: &LaneBlock<S>,
+    later: &LaneBlock<S>,
+    pairs: [[u8; 2]; 2],
+    from: usize,
+    found: &mut dyn FnMut(usize),
+) -> usize {
+    if let Some(hits) = block.begins_pairs(later, pairs) {
+        each_bit(hits, from, found);
+    }
+    block.is(b'{').count_ones() as usize
+}
+
+/// Calls `found` for each bit of a block at `from`.
+///
+/// Few blocks have any. Inlined, it would take the registers of the search.
+#[cold]
+#[inline(never)]
+fn each_bit(mut bits: u64, from: usize, found: &mut dyn FnMut(usize)) {
+    while bits != 0 {
+        found(from + bits.trailing_zeros() as usize);
+        bits &= bits - 1;
+    }
 }
 
 /// Follows the brackets of one block. Returns the bit of the bracket that closes the outermost open one.
