@@ -1,43 +1,25 @@
 //! The journal's database file and its transactions. Owned by the journal's thread, outside the async
 //! runtime.
 //!
-//! Each note goes directly into the rows of its exchange (`archive_notes`), so the file shows an exchange
-//! while it is open.
+//! Each note goes into the rows of its exchange (`archive_notes`), so the file shows an exchange while it is open.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use rusqlite::{Connection, params};
 
-use super::chunk_store::{ChunkStore, FirstSeen};
+use super::chunk_store::ChunkStore;
 use super::headers::HeaderModels;
 use super::note::JournalNote;
+use super::open_exchange::OpenExchange;
 use super::queue::MAX_LOST_ENDS;
-use baton_core::record::WireId;
 use baton_core::redact::Redactor;
-use baton_core::wire::Operation;
 
 /// Maximum number of exchanges remembered as partial.
 ///
 /// The proxy never has this many open exchanges: more of them mean that their ends were lost.
 const MAX_PARTIAL: usize = 8192;
-
-/// Stored state of an exchange that has not ended.
-pub(super) struct OpenExchange {
-    pub(super) seq: i64,
-    pub(super) wire: WireId,
-    pub(super) operation: Operation,
-    pub(super) model: Option<String>,
-    pub(super) has_summary: bool,
-}
-
-impl OpenExchange {
-    /// Returns the origin for new chunks of this exchange.
-    pub(super) fn seen(&self, side: &'static str) -> FirstSeen {
-        let exchange = self.seq;
-        FirstSeen { exchange, side }
-    }
-}
 
 /// Writes notes to the file.
 pub(super) struct Archive {
@@ -48,8 +30,8 @@ pub(super) struct Archive {
     pub(super) tags: Vec<String>,
     /// Numbers of the newest row and of the latest end.
     pub(super) last: (i64, i64),
-    /// Exchange of the latest note in this transaction. Most notes follow one of the same exchange.
-    pub(super) current: Option<(Arc<str>, OpenExchange)>,
+    /// Open exchanges with notes in this transaction.
+    pub(super) open: HashMap<Arc<str>, OpenExchange, RandomState>,
     /// Exchanges with notes in this transaction, and whether the note was the end.
     pub(super) touched: Vec<(Arc<str>, bool)>,
     /// Ended exchanges whose row is still marked as open.
@@ -79,7 +61,7 @@ impl Archive {
             models: HeaderModels::default(),
             tags,
             last: (0, 0),
-            current: None,
+            open: HashMap::default(),
             touched: Vec::new(),
             unended: HashSet::new(),
             partial: HashMap::new(),
@@ -156,13 +138,15 @@ impl Archive {
             }
         }
         drop(end);
+        for (_, mut open) in self.open.drain() {
+            open.write(&self.conn)?;
+        }
         self.chunk_store.settle(&self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         for id in &ended {
             self.unended.remove(id);
         }
         self.touched.clear();
-        self.current = None;
         Ok(())
     }
 
@@ -170,7 +154,7 @@ impl Archive {
     pub(super) fn rolled_back(&mut self) {
         self.chunk_store.forget();
         self.models.forget();
-        self.current = None;
+        self.open.clear();
         for (id, is_end) in std::mem::take(&mut self.touched) {
             self.lost(Some(id), is_end);
         }

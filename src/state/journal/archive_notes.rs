@@ -1,15 +1,18 @@
 //! Writes each note into the rows of its exchange.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use serde::Serialize;
 
 use super::answer_summary::AnswerSummary;
-use super::archive::{Archive, OpenExchange};
+use super::archive::Archive;
 use super::body_pieces::BodyPieces;
 use super::chunk_store::{FirstSeen, TextKind};
 use super::headers::{PackedHeaders, StoredHeaders};
 use super::note::{CapturedBody, JournalNote, LegNote, ReceivedRequest, RecordedBody, SentLeg};
+use super::open_exchange::{EndColumns, OpenExchange, RequestColumns, ResponseColumns, ShownColumns};
 use super::row::{has_failed, unsent_tokens};
 use super::summary;
 use crate::clock::now_ms;
@@ -17,7 +20,7 @@ use crate::telemetry::ExchangeEvent;
 use baton_core::nudge::Windows;
 use baton_core::record::WireId;
 use baton_core::text::splice;
-use baton_core::wire::{self, Operation, StopReason, Usage};
+use baton_core::wire::{self, Operation};
 
 /// Maximum number of conversations whose title may be replaced. The better title comes within seconds.
 const MAX_SIDE_TITLES: usize = 1024;
@@ -35,10 +38,10 @@ impl Archive {
                     return Ok(());
                 };
                 self.leg(&mut open, leg, at_ms, what)?;
-                self.current = Some((id, open));
+                self.open.insert(id, open);
                 Ok(())
             }
-            JournalNote::Shown { id, headers, body } => self.shown(&id, &headers, body),
+            JournalNote::Shown { id, headers, body } => self.shown(id, &headers, body),
             JournalNote::End { event, partial } => self.end(&event, partial),
             JournalNote::Flush(_) => Ok(()),
             JournalNote::Redact(redactor) => {
@@ -87,16 +90,8 @@ impl Archive {
                 headers.own,
             ])?;
         let _ = begun.received.stored.set(stored);
-        self.current = Some((
-            begun.id.as_str().into(),
-            OpenExchange {
-                seq: seen.exchange,
-                wire: begun.wire,
-                operation: begun.operation,
-                model,
-                has_summary: false,
-            },
-        ));
+        let open = OpenExchange::new(seen.exchange, begun.wire, begun.operation, model);
+        self.open.insert(begun.id.as_str().into(), open);
         Ok(())
     }
 
@@ -140,23 +135,10 @@ impl Archive {
 
     /// Returns the exchange if it has begun and not ended. The caller may put it back.
     fn take_open(&mut self, id: &str) -> rusqlite::Result<Option<OpenExchange>> {
-        if let Some((_, open)) = self.current.take_if(|(current, _)| **current == *id) {
-            return Ok(Some(open));
+        match self.open.remove(id) {
+            Some(open) => Ok(Some(open)),
+            None => OpenExchange::read(&self.conn, id),
         }
-        let mut ask = self.conn.prepare_cached(
-            "SELECT seq, wire, call, model, answer IS NOT NULL FROM exchanges WHERE id = ?1 AND ended IS NULL",
-        )?;
-        let found = ask.query_row([id], |row| {
-            let (wire, operation): (String, String) = (row.get(1)?, row.get(2)?);
-            Ok(OpenExchange {
-                seq: row.get(0)?,
-                wire: WireId::named(&wire).unwrap_or(WireId::Anthropic),
-                operation: Operation::named(&operation).unwrap_or(Operation::Generate),
-                model: row.get(3)?,
-                has_summary: row.get(4)?,
-            })
-        });
-        found.optional()
     }
 
     fn clean(&self, text: Option<&str>) -> Option<String> {
@@ -169,14 +151,26 @@ impl Archive {
 
     fn leg(&mut self, open: &mut OpenExchange, leg: u32, at_ms: u64, what: LegNote) -> rusqlite::Result<()> {
         match what {
-            LegNote::Sent(sent) => self.sent(open, leg, at_ms, *sent),
-            LegNote::Answered(answer) => self.answered(open, leg, at_ms, answer),
-            LegNote::Received(body) => self.received(open, leg, at_ms, body),
-            LegNote::Counted(usage, stop) => self.counted(open, leg, usage, stop),
+            LegNote::Sent(sent) => self.sent(open, leg, at_ms, *sent)?,
+            LegNote::Answered(Some((status, headers))) => {
+                let headers = self.headers(&headers, open.seen("response"))?;
+                open.leg(leg).head = Some((at_ms, status, headers));
+            }
+            // Without a response the leg ends here.
+            LegNote::Answered(None) => open.leg(leg).ended_at_ms = Some(at_ms),
+            LegNote::Received(body) => self.received(open, leg, at_ms, body)?,
+            LegNote::Counted(usage, stop) => open.leg(leg).counted = Some((json(&usage), stop)),
         }
+        Ok(())
     }
 
-    fn sent(&mut self, open: &OpenExchange, leg: u32, at_ms: u64, leg_sent: SentLeg) -> rusqlite::Result<()> {
+    fn sent(
+        &mut self,
+        open: &mut OpenExchange,
+        leg: u32,
+        at_ms: u64,
+        leg_sent: SentLeg,
+    ) -> rusqlite::Result<()> {
         let seen = open.seen("sent");
         let headers = self.headers(&leg_sent.headers, seen)?;
         let bytes = splice::len(&leg_sent.rope);
@@ -186,53 +180,16 @@ impl Archive {
         let RecordedBody { body, stored } = &*leg_sent.request;
         let pieces = BodyPieces::sent(leg_sent.rope, body, read);
         let known = stored.get().map_or(&[][..], Vec::as_slice);
-        let (sent, _) = self.chunk_store.body(&self.conn, &pieces, known, seen)?;
-        self.conn
-            .prepare_cached(
-                "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes, url,
-                sent_headers, sent_headers_own) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-            )?
-            .execute(params![
-                open.seq,
-                leg,
-                at_ms,
-                bytes,
-                sent.messages,
-                sent.head,
-                sent.list,
-                sent.tail,
-                json(&leg_sent.changes),
-                self.chunk_store.redactor.address(&leg_sent.url),
-                headers.model,
-                headers.own,
-            ])?;
-        Ok(())
-    }
-
-    fn answered(
-        &mut self,
-        open: &OpenExchange,
-        leg: u32,
-        at_ms: u64,
-        answer: Option<(u16, PackedHeaders)>,
-    ) -> rusqlite::Result<()> {
-        // Without a response the leg ends here. Durations are clamped, because the clock may have been set
-        // back.
-        let Some((status, headers)) = answer else {
-            self.conn
-                .prepare_cached(
-                    "UPDATE legs SET ended_ms = MAX(?3 - at_ms, 0) WHERE exchange = ?1 AND n = ?2",
-                )?
-                .execute(params![open.seq, leg, at_ms])?;
-            return Ok(());
-        };
-        let headers = self.headers(&headers, open.seen("response"))?;
-        self.conn
-            .prepare_cached(
-                "UPDATE legs SET answered_ms = MAX(?3 - at_ms, 0), status = ?4, headers = ?5, headers_own = ?6
-                WHERE exchange = ?1 AND n = ?2",
-            )?
-            .execute(params![open.seq, leg, at_ms, status, headers.model, headers.own])?;
+        let (nodes, _) = self.chunk_store.body(&self.conn, &pieces, known, seen)?;
+        open.sent_bytes = Some(open.sent_bytes.unwrap_or_default().saturating_add(bytes as u64));
+        open.leg(leg).request = Some(RequestColumns {
+            at_ms,
+            bytes,
+            nodes,
+            changes: json(&leg_sent.changes),
+            url: self.chunk_store.redactor.address(&leg_sent.url),
+            headers,
+        });
         Ok(())
     }
 
@@ -244,28 +201,21 @@ impl Archive {
         body: CapturedBody,
     ) -> rusqlite::Result<()> {
         // A body that was not seen to its end is incomplete, even if it fits the bound.
-        let cut = body.truncated || !body.ended;
+        let is_cut = body.truncated || !body.ended;
         let text = splice::flat(body.chunks);
-        let seen = open.seen("response");
-        let chunk = self
-            .chunk_store
-            .blob(&self.conn, &text, TextKind::from_bytes(&text), seen)?;
+        let (kind, seen) = (TextKind::from_bytes(&text), open.seen("response"));
+        let chunk = self.chunk_store.blob(&self.conn, &text, kind, seen)?;
         // The status tells whether to summarize the body as an error.
-        let status: Option<Option<u16>> = self
-            .conn
-            .prepare_cached(
-                "UPDATE legs SET ended_ms = MAX(?3 - at_ms, 0), response = ?4, response_bytes = ?5, response_cut = ?6
-                WHERE exchange = ?1 AND n = ?2 RETURNING status",
-            )?
-            .query_row(params![open.seq, leg, at_ms, chunk, text.len(), cut], |row| {
-                row.get(0)
-            })
-            .optional()?;
-        let summary = self.summary(&text, status.flatten());
-        self.conn
-            .prepare_cached("UPDATE exchanges SET answer = ?2 WHERE seq = ?1")?
-            .execute(params![open.seq, summary])?;
+        let summary = self.summary(&text, open.status(&self.conn, Some(leg))?);
         open.has_summary = summary.is_some();
+        open.columns.answer = Some(summary);
+        let columns = open.leg(leg);
+        columns.ended_at_ms = Some(at_ms);
+        columns.response = Some(ResponseColumns {
+            chunk,
+            bytes: text.len(),
+            is_cut,
+        });
         Ok(())
     }
 
@@ -277,24 +227,8 @@ impl Archive {
             .map(|summary| json(&summary))
     }
 
-    /// Returns the status of the exchange's last leg.
-    fn last_status(&self, seq: i64) -> rusqlite::Result<Option<u16>> {
-        let mut ask = self
-            .conn
-            .prepare_cached("SELECT status FROM legs WHERE exchange = ?1 ORDER BY n DESC LIMIT 1")?;
-        let status = ask.query_row([seq], |row| row.get(0)).optional()?;
-        Ok(status.flatten())
-    }
-
-    fn counted(&self, open: &OpenExchange, leg: u32, usage: Usage, stop: StopReason) -> rusqlite::Result<()> {
-        self.conn
-            .prepare_cached("UPDATE legs SET usage = ?3, stop = ?4 WHERE exchange = ?1 AND n = ?2")?
-            .execute(params![open.seq, leg, json(&usage), stop.name()])?;
-        Ok(())
-    }
-
-    fn shown(&mut self, id: &str, headers: &PackedHeaders, body: CapturedBody) -> rusqlite::Result<()> {
-        let Some(open) = self.take_open(id)? else {
+    fn shown(&mut self, id: Arc<str>, headers: &PackedHeaders, body: CapturedBody) -> rusqlite::Result<()> {
+        let Some(mut open) = self.take_open(&id)? else {
             return Ok(());
         };
         let seen = open.seen("shown");
@@ -307,77 +241,48 @@ impl Archive {
         } else {
             splice::flat(body.chunks)
         };
-        let cut = body.truncated || coded || !body.ended;
+        let is_cut = body.truncated || coded || !body.ended;
         let chunk = self
             .chunk_store
             .blob(&self.conn, &text, TextKind::from_bytes(&text), seen)?;
         let headers = self.headers(headers, seen)?;
+        open.columns.shown = Some(ShownColumns {
+            chunk,
+            is_cut,
+            headers,
+        });
         // The summary of a leg's response wins. This one is for responses without a leg's body, such as
         // relayed errors.
-        let summary = match open.has_summary {
-            true => None,
-            false => self.summary(&text, self.last_status(open.seq)?),
-        };
-        self.conn
-            .prepare_cached(
-                "UPDATE exchanges SET shown = ?2, shown_cut = ?3, shown_headers = ?4, shown_headers_own = ?5,
-                answer = COALESCE(?6, answer) WHERE seq = ?1",
-            )?
-            .execute(params![open.seq, chunk, cut, headers.model, headers.own, summary])?;
-        self.current = Some((id.into(), open));
+        if !open.has_summary
+            && let Some(summary) = self.summary(&text, open.status(&self.conn, None)?)
+        {
+            open.columns.answer = Some(Some(summary));
+        }
+        self.open.insert(id, open);
         Ok(())
     }
 
     fn end(&mut self, event: &ExchangeEvent, partial: bool) -> rusqlite::Result<()> {
         self.last.1 += 1;
         let partial = partial || self.partial.remove(event.id.as_str()).is_some();
-        let (seq, saved) = match self.take_open(&event.id)? {
-            Some(open) => (open.seq, self.saved(&open, event)?),
-            None => (self.unbegun(event)?, None),
-        };
-        self.conn
-            .prepare_cached(
-                "UPDATE exchanges SET ended = ?2, received_bytes = ?3, sent_bytes = ?4, fired = ?5,
-                partial = partial OR ?6, event = ?7, failed = ?8, saved_tokens = COALESCE(?9, saved_tokens)
-                WHERE seq = ?1",
-            )?
-            .execute(params![
-                seq,
-                self.last.1,
-                event.received_bytes,
-                event.sent_bytes.iter().sum::<u64>(),
-                event.fired.len(),
-                partial,
-                json(&event.facts),
-                has_failed(event),
-                saved,
-            ])?;
-        Ok(())
-    }
-
-    /// Returns the input that was not sent, in tokens.
-    fn saved(&self, open: &OpenExchange, event: &ExchangeEvent) -> rusqlite::Result<Option<i64>> {
-        // Other operations, such as counting tokens, are not billed as input.
-        if open.operation != Operation::Generate {
-            return Ok(None);
-        }
-        let mut ask = self
-            .conn
-            .prepare_cached("SELECT bytes FROM legs WHERE exchange = ?1")?;
-        let sent = ask.query_map([open.seq], |row| row.get(0))?;
-        let sent: Vec<u64> = sent.collect::<Result<_, _>>()?;
-        let model = open.model.as_deref();
-        // Without baton the agent could not have sent more than the model's window.
-        let window = model.and_then(|model| Windows::default().widest(model));
-        Ok(Some(unsent_tokens(
-            event.received_bytes,
-            window,
-            sent.into_iter(),
-        )))
+        let open = self.take_open(&event.id)?;
+        let saved_tokens = open.as_ref().and_then(|open| saved(open, event));
+        let mut open = open.map_or_else(|| self.unbegun(event), Ok)?;
+        open.columns.end = Some(EndColumns {
+            ended: self.last.1,
+            received_bytes: event.received_bytes,
+            sent_bytes: event.sent_bytes.iter().sum(),
+            fired: event.fired.len(),
+            partial,
+            event: json(&event.facts),
+            failed: has_failed(event),
+            saved_tokens,
+        });
+        open.write(&self.conn)
     }
 
     /// Inserts a row for an exchange whose beginning was lost.
-    fn unbegun(&mut self, event: &ExchangeEvent) -> rusqlite::Result<i64> {
+    fn unbegun(&mut self, event: &ExchangeEvent) -> rusqlite::Result<OpenExchange> {
         self.last.0 += 1;
         self.conn
             .prepare_cached(
@@ -394,8 +299,21 @@ impl Archive {
                 event.upstream,
                 self.chunk_store.redactor.path(&event.route),
             ])?;
-        Ok(self.last.0)
+        let wire = event.wire.unwrap_or(WireId::Anthropic);
+        Ok(OpenExchange::new(self.last.0, wire, Operation::Generate, None))
     }
+}
+
+/// Returns the input that was not sent, in tokens.
+fn saved(open: &OpenExchange, event: &ExchangeEvent) -> Option<i64> {
+    // Other operations, such as counting tokens, are not billed as input.
+    if open.operation != Operation::Generate {
+        return None;
+    }
+    let model = open.model.as_deref();
+    // Without baton the agent could not have sent more than the model's window.
+    let window = model.and_then(|model| Windows::default().widest(model));
+    Some(unsent_tokens(event.received_bytes, window, open.sent_bytes))
 }
 
 fn json(value: &impl Serialize) -> String {

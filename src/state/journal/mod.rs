@@ -33,6 +33,7 @@ mod leg;
 mod live_bodies;
 mod note;
 mod one_message;
+mod open_exchange;
 mod query;
 mod queue;
 mod reasons;

@@ -84,14 +84,9 @@ impl ExchangeRow {
 ///
 /// This is the agent's request, limited to `window` tokens, minus everything sent upstream for it. Negative
 /// if more was sent than received, and zero if nothing was sent.
-pub(super) fn unsent_tokens(received: u64, window: Option<u64>, legs: impl Iterator<Item = u64>) -> i64 {
+pub(super) fn unsent_tokens(received: u64, window: Option<u64>, sent: Option<u64>) -> i64 {
     let tokens = |bytes: u64| i64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(i64::MAX);
-    let (sent, count) = legs.fold((0_u64, 0), |(sum, count), bytes| {
-        (sum.saturating_add(bytes), count + 1)
-    });
-    if count == 0 {
-        return 0;
-    }
+    let Some(sent) = sent else { return 0 };
     // A request larger than the window would have been refused, so the excess could not have been sent.
     let sendable =
         tokens(received).min(window.map_or(i64::MAX, |window| i64::try_from(window).unwrap_or(i64::MAX)));

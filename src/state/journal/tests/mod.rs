@@ -4,6 +4,7 @@ mod bodies;
 mod bounds;
 mod cuts;
 mod retention;
+mod rows;
 mod search;
 mod secrets;
 
