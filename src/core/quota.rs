@@ -63,6 +63,14 @@ const REMAINDERS: [[&str; 3]; 6] = [
     headers!("anthropic-ratelimit-output-tokens-": "limit" "remaining" "reset"),
 ];
 
+/// Beginnings of the names of all headers that [`limits`] reads.
+const LIMIT_HEADERS: [&str; 3] = ["anthropic-ratelimit-", "x-ratelimit-", "x-codex-"];
+
+/// Whether a header with this name may state a limit. Most responses have none, and each name need not be searched for.
+pub fn may_state_limit(name: &str) -> bool {
+    LIMIT_HEADERS.iter().any(|begin| name.starts_with(begin))
+}
+
 /// Returns the limits that a response's headers state.
 pub fn limits<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) -> Vec<UsageLimit> {
     let number = |name: &str| number(header(name)?);
@@ -175,6 +183,17 @@ mod tests {
             let mut found = headers.iter().filter(|(own, _)| *own == name);
             found.next().map(|(_, value)| *value)
         }
+    }
+
+    #[test]
+    fn every_header_that_is_read_may_state_a_limit() {
+        let windows = WINDOWS.iter().flat_map(|(.., names)| names);
+        assert!(
+            windows
+                .chain(REMAINDERS.iter().flatten())
+                .all(|name| may_state_limit(name))
+        );
+        assert!(!may_state_limit("retry-after"));
     }
 
     fn near(headers: &[(&str, &str)]) -> Option<UsageLimit> {

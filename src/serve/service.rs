@@ -35,7 +35,8 @@ use crate::state::telemetry::{ExchangeEvent, Metrics, Traces};
 ///
 /// Dropping it delivers it, so that none is lost with a cancelled task.
 struct EndedExchange {
-    event: ExchangeEvent,
+    /// `None` once it is delivered.
+    event: Option<Box<ExchangeEvent>>,
     /// Whether the log is in JSON, for machines.
     json: bool,
     metrics: Arc<Metrics>,
@@ -45,15 +46,16 @@ struct EndedExchange {
 
 impl Drop for EndedExchange {
     fn drop(&mut self) {
+        let Some(event) = self.event.take() else { return };
         match self.json {
-            true => self.event.log(),
-            false => self.event.log_line(),
+            true => event.log(),
+            false => event.log_line(),
         }
-        self.metrics.record(&self.event);
-        self.traces.record(&self.event);
+        self.metrics.record(&event);
+        self.traces.record(&event);
         // Requests without a client's key are not recorded: anybody could push those of clients out of the journal.
-        if !self.event.facts.refused_key {
-            self.journal.end(std::mem::take(&mut self.event));
+        if !event.facts.refused_key {
+            self.journal.end(event);
         }
     }
 }
@@ -272,9 +274,9 @@ fn reported(app: &App, metrics: &Arc<Metrics>, traces: Traces) -> (EventHook, Jo
         }
     });
     let (json, metrics, journal) = (app.config.log.json, Arc::clone(metrics), app.journal.clone());
-    let on_end = move |event: ExchangeEvent| {
+    let on_end = move |event: Box<ExchangeEvent>| {
         let ended = EndedExchange {
-            event,
+            event: Some(event),
             json,
             metrics: Arc::clone(&metrics),
             journal: journal.clone(),

@@ -303,11 +303,9 @@ fn section_len(rest: &str, tag: &str) -> usize {
         rest.find("\n<").map(|i| i + 1)
     };
     let Some(from) = from else { return rest.len() };
-    let name: String = rest[from + 1..]
-        .chars()
-        .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
-        .collect();
-    let close = format!("</{name}>");
+    let name = &rest[from + 1..];
+    let ends = name.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'));
+    let close = ["</", &name[..ends.unwrap_or(name.len())], ">"].concat();
     // Searched only after the opening tag, so that no text is read twice.
     let end = memmem::find(&rest.as_bytes()[from..], close.as_bytes())
         .map_or(rest.len(), |i| from + i + close.len());

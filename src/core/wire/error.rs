@@ -1,5 +1,9 @@
 //! Errors in each provider's shape, and the header that carries the key.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use crate::text::{Span, json};
 
 /// An error raised by baton, to be reported in a wire's error shape.
@@ -53,7 +57,10 @@ pub const CREDENTIAL_HEADERS: &[&str] = &["x-api-key", "authorization", "x-goog-
 ///
 /// All APIs use the member `error`, which may be present but null.
 pub fn is_error(body: &[u8]) -> bool {
-    let whole = json::whole(body).ok();
+    static MEMBER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"error\""));
+    // Most replies have no such member, and a search takes less than a walk.
+    let found = MEMBER.find(body);
+    let whole = found.and_then(|_| json::whole(body).ok());
     whole.and_then(|whole| error_in(body, whole)).is_some()
 }
 

@@ -320,11 +320,14 @@ impl ServedBy {
     /// * Anthropic: `usage.speed` and `diagnostics.cache_miss_reason`.
     /// * OpenAI: `service_tier`.
     pub(super) fn take(&mut self, data: &[u8], response: Span) {
-        let [model, version, tier, usage, diagnostics] = json::pick(
-            data,
-            response,
-            ["model", "modelVersion", "service_tier", "usage", "diagnostics"],
-        );
+        self.take_members(data, json::pick(data, response, Self::MEMBERS));
+    }
+
+    pub(super) const MEMBERS: [&str; 5] = ["model", "modelVersion", "service_tier", "usage", "diagnostics"];
+
+    /// Like [`take`](Self::take), with the values of [`MEMBERS`](Self::MEMBERS).
+    pub(super) fn take_members(&mut self, data: &[u8], members: [Option<Span>; 5]) {
+        let [model, version, tier, usage, diagnostics] = members;
         if let Some(model) = model.or(version).and_then(|name| own(data, name)) {
             self.model = model;
         }

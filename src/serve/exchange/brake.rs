@@ -23,7 +23,6 @@ use baton_core::brake::{
 };
 use baton_core::commands::CommandReply;
 use baton_core::plan::{is_model_call, opening};
-use baton_core::quota;
 use baton_core::record::{Amounts, EntryKind, Ledger, LedgerEntry, PlanWindow};
 use baton_core::response::AnswerOpening;
 use baton_core::transcript::Transcript;
@@ -68,7 +67,7 @@ pub(crate) fn charge(app: &App, event: &mut ExchangeEvent) {
 
 /// Records the use of the subscription's windows that a response states.
 pub(super) fn note_windows(exchange: &Exchange, stated: &HeaderMap) {
-    let limits = quota::limits(|name| headers::text(stated, name), exchange.app.clock.now_ms());
+    let limits = headers::limits(stated, exchange.app.clock.now_ms());
     let windows: Vec<_> = limits.iter().filter_map(PlanWindow::from_limit).collect();
     if !windows.is_empty() {
         exchange.ctx.recorder.note(|e| e.plan_windows = windows);
@@ -143,8 +142,8 @@ pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBo
         BrakeDecision::Pass => None,
         BrakeDecision::TellUser(reason) => {
             let text = brake::user_notice(&reason, &app.config.commands.prefix, policy.may_raise());
-            exchange.opening = AnswerOpening::notice(&text);
             ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Passed));
+            exchange.opening = AnswerOpening::notice(&text);
             None
         }
         BrakeDecision::TellModel(reason) => {

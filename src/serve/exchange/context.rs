@@ -22,9 +22,7 @@ static UNKNOWN: OnceLog = OnceLog::new();
 ///
 /// Returns the branch unless the request repeats the newest one of the branch.
 pub(super) fn enter(exchange: &mut Exchange) -> Option<ContextBranch> {
-    let Exchange {
-        app, ctx, offered, ..
-    } = &*exchange;
+    let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let policy = &app.config.handoff;
     let thresholds = policy.thresholds_of(headers::is_of_subagent(&ctx.headers));
     let plan = exchange.plan();

@@ -26,7 +26,7 @@ impl Exchange {
     ///
     /// Not for an agent whose history the provider stores: it would continue a response that the provider
     /// does not know.
-    pub(super) fn showing(self) -> Self {
+    pub(super) fn showing(mut self) -> Self {
         let offered = &self.offered;
         let facts = &offered.view().facts;
         if !facts.stream || !offered.resends() || !is_model_call(self.ctx.operation) {
@@ -36,10 +36,8 @@ impl Exchange {
         let (wire, view) = (offered.wire(), offered.view());
         let begun = (wire.functions.stream_opening)(view, &answer, self.form().framing());
         let shown = ShownDraft::new(ProgressLine::new(begun, self.merge()));
-        Self {
-            shown: Some(Arc::new(shown)),
-            ..self
-        }
+        self.shown = Some(Arc::new(shown));
+        self
     }
 
     /// Progress of a draft, if the agent has seen any of it.

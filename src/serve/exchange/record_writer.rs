@@ -109,7 +109,7 @@ pub(super) async fn write_for_review(
 
 /// Creates the record of a handoff of this request.
 fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handoff, StoreError> {
-    let Exchange { app, offered, .. } = exchange;
+    let (app, offered) = (&exchange.app, &exchange.offered);
     let live = offered.live()?;
     let model = offered.view().facts.model.as_deref().unwrap_or_default();
     let mut routes = app.config.handoff.routes.iter();

@@ -13,7 +13,7 @@ const MODEL_NAME: usize = 200;
 ///
 /// `original` is the transcript as the agent sent it, if baton has changed it since.
 pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
-    let Exchange { ctx, offered, .. } = exchange;
+    let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     ctx.recorder.note(|e| {
         e.model.clone_from(&offered.view().facts.model);
         e.pinned = offered.active_id().map(|id| id.to_string());

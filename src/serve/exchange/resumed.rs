@@ -29,9 +29,7 @@ pub(super) fn is_resumed(offered: &PlannedExchange) -> bool {
 /// The request with the user's resume line only starts the comparison with the repository, and a later
 /// request has the notice.
 pub(super) async fn notify(exchange: &mut Exchange) {
-    let Exchange {
-        app, ctx, offered, ..
-    } = &*exchange;
+    let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let (Some(active), Some(live)) = (offered.active_id(), offered.live.clone()) else {
         return;
     };

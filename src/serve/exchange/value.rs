@@ -1,6 +1,7 @@
 //! The value that the stages of an exchange pass on: the planned request, and the state of its response.
 
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::request::PlannedExchange;
@@ -16,8 +17,28 @@ use baton_core::record::Handoff;
 use baton_core::response::AnswerOpening;
 
 /// One agent request from planning on, with the state that its legs share.
+///
+/// Boxed: each stage of a request owns it while the next one runs, and would otherwise reserve space for a copy.
 #[derive(Clone)]
-pub(super) struct Exchange {
+pub(super) struct Exchange(Box<ExchangeState>);
+
+impl Deref for Exchange {
+    type Target = ExchangeState;
+
+    fn deref(&self) -> &ExchangeState {
+        &self.0
+    }
+}
+
+impl DerefMut for Exchange {
+    fn deref_mut(&mut self) -> &mut ExchangeState {
+        &mut self.0
+    }
+}
+
+/// State of an exchange.
+#[derive(Clone)]
+pub(super) struct ExchangeState {
     pub(super) app: Arc<App>,
     pub(super) ctx: RequestContext,
     pub(super) offered: Arc<PlannedExchange>,
@@ -36,7 +57,7 @@ pub(super) struct Exchange {
 
 impl Exchange {
     pub(super) fn new(app: Arc<App>, ctx: RequestContext, offered: PlannedExchange) -> Self {
-        Self {
+        Self(Box::new(ExchangeState {
             app,
             ctx,
             fresh: false,
@@ -46,7 +67,7 @@ impl Exchange {
             opening: AnswerOpening::None,
             shown: None,
             branch: None,
-        }
+        }))
     }
 
     /// Whether the request upstream offers the tool.
@@ -77,7 +98,8 @@ impl Exchange {
 
     /// Spills the request while its response streams. Only a later leg needs it, and most responses have none.
     pub(super) fn spill(&mut self) {
-        Arc::make_mut(&mut self.offered).spill(&self.app.spill);
+        let state = &mut *self.0;
+        Arc::make_mut(&mut state.offered).spill(&state.app.spill);
         // Packed, because the headers are idle until a later leg.
         self.spilled_headers = Some(PackedHeaders::new(&std::mem::take(&mut self.ctx.headers)));
     }

@@ -11,7 +11,7 @@ use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome, millis};
 /// Receiver of the events of ended exchanges: log, metrics, journal.
 ///
 /// Called once per exchange on a worker of the runtime, so it must not block.
-pub type EventHook = Arc<dyn Fn(ExchangeEvent) + Send + Sync>;
+pub type EventHook = Arc<dyn Fn(Box<ExchangeEvent>) + Send + Sync>;
 
 /// Recorder of one exchange. Clones share it.
 ///
@@ -31,14 +31,15 @@ struct Inner {
 }
 
 struct RecorderState {
-    event: Option<ExchangeEvent>,
+    /// Boxed, because it is large and passes through several hands.
+    event: Option<Box<ExchangeEvent>>,
     decided: bool,
 }
 
 impl ExchangeRecorder {
     /// Creates the recorder of an exchange with `upstream`, and starts its clock.
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
-        let mut event = ExchangeEvent::new(id, upstream, route);
+        let mut event = Box::new(ExchangeEvent::new(id, upstream, route));
         // Holds unless something else is decided: an exchange that is simply dropped was cancelled by its agent.
         event.outcome = ExchangeOutcome::Cancelled;
         event.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -69,7 +70,11 @@ impl ExchangeRecorder {
 
     /// Reads the event as written so far. Returns the default after [`Self::forget`].
     pub fn read<T: Default>(&self, read: impl FnOnce(&ExchangeEvent) -> T) -> T {
-        locked(&self.0.state).event.as_ref().map(read).unwrap_or_default()
+        locked(&self.0.state)
+            .event
+            .as_deref()
+            .map(read)
+            .unwrap_or_default()
     }
 
     /// Records that the agent's whole request has arrived, with `bytes` after decoding.
@@ -186,7 +191,7 @@ mod tests {
     fn recorder() -> (ExchangeRecorder, Arc<Mutex<Vec<ExchangeEvent>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = seen.clone();
-        let hook: EventHook = Arc::new(move |e| sink.lock().unwrap().push(e));
+        let hook: EventHook = Arc::new(move |e| sink.lock().unwrap().push(*e));
         (
             ExchangeRecorder::start("id".into(), "GET /".into(), "openai".into(), hook),
             seen,

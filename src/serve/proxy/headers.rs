@@ -5,6 +5,7 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::state::config::UpstreamConfig;
+use baton_core::quota::{self, UsageLimit};
 use baton_core::record::WireId;
 use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader};
 use baton_core::wire::wire;
@@ -231,6 +232,14 @@ pub fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> 
 /// Like [`value`], but as a string. `None` if the header is missing or is not visible ASCII.
 pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     value(headers, name)?.to_str().ok()
+}
+
+/// Returns the usage limits that a response states.
+pub fn limits(headers: &HeaderMap, now_ms: u64) -> Vec<UsageLimit> {
+    match headers.keys().any(|name| quota::may_state_limit(name.as_str())) {
+        true => quota::limits(|name| text(headers, name), now_ms),
+        false => Vec::new(),
+    }
 }
 
 /// Returns the `baton run` whose session a request belongs to. Subagents have no session of their own.

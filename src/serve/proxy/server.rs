@@ -337,12 +337,15 @@ fn note_panic(ended: Result<(), JoinError>) {
 }
 
 /// Turns a panic into a 500 in the wire's shape. The dropped recorder reports its exchange.
-async fn contained(
+///
+/// A combinator, because an async function would reserve space for `handled` twice.
+fn contained(
     handled: impl Future<Output = Response<ResponseBody>>,
     shape: impl FnOnce() -> WireId,
-) -> Result<Response<ResponseBody>, Infallible> {
-    let handled = AssertUnwindSafe(handled).catch_unwind().await;
-    Ok(handled.unwrap_or_else(|_| Fault::from(Code::INTERNAL).response(shape())))
+) -> impl Future<Output = Result<Response<ResponseBody>, Infallible>> {
+    let internal = |shape: WireId| Fault::from(Code::INTERNAL).response(shape);
+    let handled = AssertUnwindSafe(handled).catch_unwind();
+    handled.map(move |handled| Ok(handled.unwrap_or_else(|_| internal(shape()))))
 }
 
 #[cfg(test)]

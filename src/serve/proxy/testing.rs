@@ -180,7 +180,7 @@ impl Proxy {
             )
             .unwrap(),
         );
-        let events_hook = Arc::new(move |e| sink.lock().unwrap().push(e));
+        let events_hook = Arc::new(move |e: Box<ExchangeEvent>| sink.lock().unwrap().push(*e));
         let gateway = Arc::new(crate::service::gateway(&app, events_hook).unwrap());
         let (stop, stopped) = oneshot::channel();
         let stopped = Box::pin(async {

@@ -71,11 +71,11 @@ impl Recorder {
     }
 
     /// Records the end of an exchange, even of one without a transcript.
-    pub fn end(&self, event: ExchangeEvent) {
+    pub fn end(&self, event: impl Into<Box<ExchangeEvent>>) {
         let Some(queue) = &self.0 else { return };
+        let event = event.into();
         let partial = locked(&queue.partial).remove(event.id.as_str());
         let id = event.id.clone();
-        let event = Box::new(event);
         if !queue.send(JournalNote::End { event, partial }) {
             // The writer ends the row later, without the event.
             queue.load.lost_end(id);

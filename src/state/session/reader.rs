@@ -154,8 +154,13 @@ impl<'a> Reader<'a> {
         };
         for effect in effects {
             match effect {
-                PlanWrite::TakeOverCutPoint(point) => sessions.take_over(live, point, now_ms).await?,
-                PlanWrite::KeepCutPoint(handoff) => sessions.keep_cut_point(live, handoff, now_ms).await?,
+                // Boxed, like all rare writes: they would otherwise enlarge the future of every request.
+                PlanWrite::TakeOverCutPoint(point) => {
+                    Box::pin(sessions.take_over(live, point, now_ms)).await?
+                }
+                PlanWrite::KeepCutPoint(handoff) => {
+                    Box::pin(sessions.keep_cut_point(live, handoff, now_ms)).await?
+                }
                 PlanWrite::KnowPairs(found) => {
                     if let Some((_, calls)) = self.calls.take() {
                         live.record_lookup(calls, &found);
@@ -163,11 +168,11 @@ impl<'a> Reader<'a> {
                 }
                 PlanWrite::TakeOverInsertions(found) => {
                     live.copy_checked();
-                    sessions.take_over_insertions(live, found, now_ms).await?;
+                    Box::pin(sessions.take_over_insertions(live, found, now_ms)).await?;
                 }
                 PlanWrite::LoseInsertions(all) => lost = live.newly_lost(&all),
                 PlanWrite::DecideTool(decision) => {
-                    let written = sessions.decide_tooled(live, decision.tooled(), now_ms).await;
+                    let written = Box::pin(sessions.decide_tooled(live, decision.tooled(), now_ms)).await;
                     plan.offer.set(match written {
                         Ok(stands) => decision.written(stands),
                         Err(error) => {

@@ -45,8 +45,12 @@ impl ExchangeEvent {
             write!(line, " > {}", size(*sent))?;
         }
         write!(line, " {} ms", self.total_ms.round() as u64)?;
-        for note in FACTS.iter().flat_map(|fact| (fact.notes)(self)) {
-            write!(line, ", {note}")?;
+        for fact in FACTS {
+            let notes = (fact.notes)(self);
+            // Most facts have none.
+            if !notes.is_empty() {
+                write!(line, ", {}", notes.join(", "))?;
+            }
         }
         Ok(())
     }

@@ -153,9 +153,9 @@ impl Baton {
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
         let noted = journal.clone();
-        let tap = Arc::new(move |event: ExchangeEvent| {
+        let tap = Arc::new(move |event: Box<ExchangeEvent>| {
             noted.end(event.clone());
-            sink.lock().unwrap().push(event);
+            sink.lock().unwrap().push(*event);
         });
         let mut app = App::new(config, store, SealKey::new(key)).unwrap();
         app.journal = journal;

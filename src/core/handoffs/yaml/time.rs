@@ -44,7 +44,7 @@ impl Time {
 
     /// Formats as RFC 3339 in UTC, without a fraction.
     pub fn rfc3339(self) -> String {
-        date::rfc3339_of(self.utc(), format_args!(""))
+        date::rfc3339_of(self.utc(), None)
     }
 
     /// The date in UTC.

@@ -6,7 +6,7 @@ use super::usage::{AnthropicUsage, stopped};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::error::error_in;
-use crate::wire::leg::{HiddenCall, StopReason};
+use crate::wire::leg::{HiddenCall, ServedBy, StopReason};
 use crate::wire::leg_state::{Dialect, Frame, HeldFrame, HeldKind, LegState, LegUsage, ProviderUsage};
 use crate::wire::{DroppedThinking, Ending, own_text, sse, view};
 use bytes::Bytes;
@@ -92,15 +92,18 @@ impl Dialect for AnthropicDialect {
     fn whole(&mut self, state: &mut LegState, body: &Bytes) -> Option<()> {
         let data: &[u8] = body;
         let message = json::whole(data).ok()?;
-        let keys = ["id", "model", "content", "stop_reason"];
-        let [id, model, content, reason] = json::pick(data, message, keys);
+        let message = MessageMembers::read(data, message);
+        let MessageMembers {
+            id, content, reason, ..
+        } = message;
+        let [model, ..] = message.served;
         id.and_then(|id| json::string(data, id))?;
         // Any other value of `content` cannot be extended.
         let content = content.filter(|content| data[content.start] == b'[')?;
         if state.leg == 0 {
             self.identity = [id, model].map(|own| own.map(|own| own.text(data)));
         }
-        self.learn(state, data, message);
+        self.learn(state, data, &message);
         for block in json::elements(data, content) {
             let text = self.begin(state, data, block, true);
             match (std::mem::take(&mut self.block), text) {
@@ -194,15 +197,15 @@ impl Dialect for AnthropicDialect {
 
 impl AnthropicDialect {
     /// Records the data of a message object.
-    fn learn(&mut self, state: &mut LegState, data: &[u8], message: Span) {
+    fn learn(&mut self, state: &mut LegState, data: &[u8], message: &MessageMembers) {
         let report = &mut state.report;
-        let keys = ["id", "usage", "input_transformations"];
-        let [id, usage, transformations] = json::pick(data, message, keys);
-        report.id = json::string_or_empty(data, id).into_owned();
+        let [.., usage, _] = message.served;
+        let transformations = message.transformations;
+        report.id = json::string_or_empty(data, message.id).into_owned();
         if let Some(usage) = usage.filter(|usage| data[usage.start] == b'{') {
             self.usage.take(data, usage, report);
         }
-        report.served.take(data, message);
+        report.served.take_members(data, message.served);
         let dropped = transformations.and_then(|list| DroppedThinking::of_list(data, list));
         report.dropped_thinking = dropped.unwrap_or_default();
         self.transformations = transformations.map(|s| s.text(data));
@@ -212,12 +215,13 @@ impl AnthropicDialect {
         let data = frame.data;
         let mut prefilled = Vec::new();
         if let Some(message) = event.message {
-            self.learn(state, data, message);
+            let members = MessageMembers::read(data, message);
+            self.learn(state, data, &members);
             if state.leg > 0 {
                 // The agent has its `message_start` already, and SDKs fail at a second one.
                 self.started = started(data, message).unwrap_or_default();
             }
-            prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
+            prefilled = members.content.map_or(Vec::new(), |c| json::elements(data, c));
         }
         // Blocks inside `message_start` are visible output; a later leg needs events of their own for them.
         state.report.parts += prefilled.len();
@@ -373,6 +377,41 @@ impl AnthropicDialect {
             }
         }
         edits
+    }
+}
+
+/// Members of a message object, from one walk.
+struct MessageMembers {
+    id: Option<Span>,
+    content: Option<Span>,
+    reason: Option<Span>,
+    transformations: Option<Span>,
+    /// Values of [`ServedBy::MEMBERS`].
+    served: [Option<Span>; 5],
+}
+
+impl MessageMembers {
+    fn read(data: &[u8], message: Span) -> Self {
+        let [a, b, c, d, e] = ServedBy::MEMBERS;
+        let keys = [
+            "id",
+            "content",
+            "stop_reason",
+            "input_transformations",
+            a,
+            b,
+            c,
+            d,
+            e,
+        ];
+        let [id, content, reason, transformations, served @ ..] = json::pick(data, message, keys);
+        Self {
+            id,
+            content,
+            reason,
+            transformations,
+            served,
+        }
     }
 }
 

@@ -17,7 +17,6 @@ use crate::proxy::download::UpstreamBody;
 use crate::proxy::response_body::ResponseBody;
 use crate::proxy::{headers, relay};
 use baton_core::plan::{NextLeg, is_model_call};
-use baton_core::quota;
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::response::{ResponseMachine, ResponseOptions, StreamMerge, VerdictInput};
 use baton_core::rewrite::RewriteOutcome;
@@ -105,10 +104,9 @@ async fn show(
         .as_ref()
         .filter(|_| exchange.app.config.handoff.nudge_limit)
     {
-        let header = |name: &str| headers::text(&parts.headers, name);
         let now_ms = exchange.app.clock.now_ms();
         // Providers state in these headers how much of a subscription's limit is left.
-        branch.note_limits(&quota::limits(header, now_ms), now_ms);
+        branch.note_limits(&headers::limits(&parts.headers, now_ms), now_ms);
     }
     let is_shadow = exchange.app.is_shadow(&exchange.ctx);
     // Shadow mode relays bytes unchanged, so it does not decode a body that upstream compressed without being asked.

@@ -29,7 +29,7 @@ pub(in crate::exchange) enum HandoffTrigger {
 
 /// Returns the conversation's open draft. If it awaits approval, another process may have written it.
 pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
-    let Exchange { app, offered, .. } = exchange;
+    let (app, offered) = (&exchange.app, &exchange.offered);
     let key = offered.live()?.key();
     app.drafting.restored_in(app.sessions.store(), key).await
 }
@@ -54,7 +54,7 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
 
 /// Makes the handoff from the transcript before the command.
 async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandReply, StoreError> {
-    let Exchange { app, offered, .. } = exchange;
+    let (app, offered) = (&exchange.app, &exchange.offered);
     let live = offered.live()?;
     let Some(before) = without_command(exchange) else {
         return Ok(CommandReply::new("nothing to hand off yet."));

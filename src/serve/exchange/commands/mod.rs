@@ -88,9 +88,7 @@ pub(super) async fn step(
     command: ChatCommand<'_>,
     prefix: &str,
 ) -> Result<CommandStep, StoreError> {
-    let Exchange {
-        app, ctx, offered, ..
-    } = exchange;
+    let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let live = || offered.live();
     let reply = match command {
         ChatCommand::HandOver(words) => match DraftRequest::parse(words) {

@@ -26,19 +26,21 @@ pub(super) use self::drafter::{hand_over, handoff_report, local_prompt};
 
 /// Answers a request that starts a draft: with the leg after the handoff, or as if no draft had been requested.
 pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
-    let exchange = exchange.showing();
+    let mut exchange = exchange.showing();
     super::slow_answer::answered(exchange.clone(), async move {
         let (id, origin) = (job.id, job.wanted.ask.origin);
         let made = hand_over(&exchange, job).await;
         match made {
             Ok(handoff) => {
                 automatic::save(&exchange, id, &handoff);
-                let opening = exchange.opening.reporting(&handoff_report(&exchange, &handoff));
+                let report = handoff_report(&exchange, &handoff);
+                exchange.opening = exchange.opening.reporting(&report);
                 // The stream has begun with the draft, so the report goes into the same stream.
                 if let Some(shown) = exchange.begun_draft() {
+                    let opening = &exchange.opening;
                     shown.end(&opening.with_sentinel(&exchange.sentinel(&handoff)));
                 }
-                after_handoff(Exchange { opening, ..exchange }, &handoff).await
+                after_handoff(exchange, &handoff).await
             }
             Err(end) => {
                 let prefix = &exchange.app.config.commands.prefix;
@@ -58,17 +60,15 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                 };
                 let told = exchange.opening.followed_by(&said);
                 let is_command = !matches!(origin, HandoffOrigin::Auto | HandoffOrigin::Api);
-                let opening = match exchange.begun_draft() {
-                    Some(shown) => {
-                        shown.end(told.before_model().unwrap_or_default());
-                        // The stream has shown the text already.
-                        AnswerOpening::None
-                    }
-                    None if is_command => told,
-                    // Nobody asked for this handoff in the chat, so the response does not mention its failure.
-                    None => exchange.opening.clone(),
-                };
-                Exchange { opening, ..exchange }.begin().await
+                if let Some(shown) = exchange.begun_draft() {
+                    shown.end(told.before_model().unwrap_or_default());
+                    // The stream has shown the text already.
+                    exchange.opening = AnswerOpening::None;
+                } else if is_command {
+                    exchange.opening = told;
+                }
+                // Otherwise nobody asked for this handoff in the chat, so the response does not mention its failure.
+                exchange.begin().await
             }
         }
     })
