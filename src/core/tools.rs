@@ -256,6 +256,7 @@ impl ToolNames {
 mod tests {
     use super::*;
     use crate::handoffs::draft::tokens;
+    use crate::text::testing::assert_contains;
 
     #[test]
     fn each_tool_has_its_name_in_the_list() {
@@ -269,10 +270,7 @@ mod tests {
         for (recall, rest) in [(false, "is gone for good."), (true, "can only be searched for.")] {
             let text: String = serde_json::from_str(&Tool::handoff(None, recall).description).unwrap();
             assert!(tokens(&text) <= 190, "{} tokens", tokens(&text));
-            assert!(
-                text.contains(&format!("what is not in `prompt` {rest}")),
-                "{text}"
-            );
+            assert_contains(&text, &format!("what is not in `prompt` {rest}"));
         }
         let own = Tool::handoff(Some("Call \"it\"."), true).description;
         assert_eq!(own, r#""Call \"it\".""#);

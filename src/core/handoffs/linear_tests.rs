@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::carry::{self, CarryPolicy, CarryScope, RuleSources, UserMessages};
 use super::recall::{CutPart, Question, RecallIndex, RecallIndexSettings};
-use super::testing::{called, draft_request, model, ran, user, view};
+use super::testing::{called, draft_request, failing, model, ran, user, view};
 use crate::limits;
 use crate::redact::Redactor;
 use crate::text::cost::at_sizes;
@@ -99,7 +99,7 @@ fn said(n: usize, make: fn(usize) -> String) -> Vec<Value> {
         .collect();
     let answered = texts.iter().flat_map(|text| [user(text), model("All done.")]);
     answered
-        .chain(called("t", "TodoWrite", json!({"todos": todos}), "ok", false))
+        .chain(called("TodoWrite", json!({"todos": todos}), "ok"))
         .collect()
 }
 
@@ -136,8 +136,8 @@ const DRAFTED: [Shape; 6] = [
         let changed = |i: usize| {
             let path = json!({"file_path": format!("src/{i}.rs")});
             let gone = format!("rm other{i} && make a{i}");
-            let edit = called(&format!("e{i}"), "Edit", path, "ok", false);
-            edit.into_iter().chain(ran(&format!("r{i}"), &gone, "ok", false))
+            let edit = called("Edit", path, "ok");
+            edit.into_iter().chain(ran(&gone, "ok"))
         };
         [user("go")]
             .into_iter()
@@ -157,9 +157,7 @@ const SEARCHED: [Shape; 6] = [
         calls_in_one_message(n, "Edit", |_| json!({"file_path": "src/a.rs"}))
     }),
     ("calls of one id", |n| {
-        (0..n)
-            .flat_map(|_| ran("same", "make error", "x", true))
-            .collect()
+        vec![failing(ran("make error", "x")); n].concat()
     }),
     ("lines of ours", |n| {
         let line = "[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nerror\n";
@@ -266,7 +264,7 @@ fn sentences_of_a_result(_: &[usize]) {
     let nested: String = (40..770).map(|len| "a".repeat(len) + "\n").collect();
     for (name, said) in [("alike", alike), ("nested", nested)] {
         let time = |result: &str| {
-            let mut messages = ran("r", "cat notes", result, false).to_vec();
+            let mut messages = ran("cat notes", result).to_vec();
             messages.extend([model("Done."), user(&said)]);
             let view = view(&messages);
             worked(|| {

@@ -235,6 +235,7 @@ mod tests {
     use crate::marker::find::marks;
     use crate::marker::seal::SealKey;
     use crate::record::LOCAL;
+    use crate::text::testing::assert_lacks;
 
     const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
     const PROMPT: &str = "Goal: make the CSV importer skip BOMs. Done: survey of src/import/*.rs; decided to strip U+FEFF in reader.rs::open(). Next: edit reader.rs, then run the importer tests.";
@@ -386,10 +387,8 @@ mod tests {
     #[test]
     fn a_prompt_is_shown_without_its_tags_and_verified_in_both_forms() {
         let sealed = sealed(TAGGED, None);
-        assert!(
-            !sealed.contains("<handoff-context>") && !sealed.contains("carried-over>"),
-            "{sealed}"
-        );
+        assert_lacks(&sealed, "<handoff-context>");
+        assert_lacks(&sealed, "carried-over>");
         let older = sealed.replace(&*shown(TAGGED), TAGGED);
         assert!(older.contains("<handoff-context>"));
         let forged = sealed.replace("Never push", "Always push");

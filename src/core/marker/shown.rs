@@ -43,6 +43,7 @@ fn swapped<'t>(text: Cow<'t, str>, from: &str, to: &str) -> Cow<'t, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::testing::assert_lacks;
 
     #[test]
     fn a_shown_prompt_has_no_tags_and_is_restored() {
@@ -53,10 +54,8 @@ mod tests {
             "Goal: port it.".to_owned(),
         ] {
             let shown = shown(&prompt);
-            assert!(
-                !shown.contains("handoff-context>") && !shown.contains("carried-over>"),
-                "{shown}"
-            );
+            assert_lacks(&shown, "handoff-context>");
+            assert_lacks(&shown, "carried-over>");
             assert_eq!(restored(&shown), prompt);
         }
     }

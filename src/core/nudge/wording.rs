@@ -102,6 +102,7 @@ fn ordinal(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::testing::assert_contains;
 
     /// Stored prefixes contain this text, so it must not change.
     #[test]
@@ -118,22 +119,17 @@ mod tests {
     #[test]
     fn a_notice_says_why_it_comes() {
         let paying = paying_text(150_000, 9, 24, NudgeWording::Numbers);
-        assert!(
-            paying.contains("about 150,000 tokens")
-                && paying.contains("24 calls")
-                && paying.contains("from the 9th call"),
-            "{paying}"
-        );
+        assert_contains(&paying, "about 150,000 tokens");
+        assert_contains(&paying, "24 calls");
+        assert_contains(&paying, "from the 9th call");
         let limit = UsageLimit {
             window: None,
             used: 0.934,
             resets_ms: 1_795_438_800_000,
         };
         let limit = limit_text(&limit, 1_795_435_200_000);
-        assert!(
-            limit.contains("at 93%") && limit.contains("2026-11-23 13:00:00 UTC, in 60 minutes"),
-            "{limit}"
-        );
+        assert_contains(&limit, "at 93%");
+        assert_contains(&limit, "2026-11-23 13:00:00 UTC, in 60 minutes");
         assert!(
             [paying, limit]
                 .iter()
@@ -159,10 +155,7 @@ mod tests {
     #[test]
     fn it_states_use_and_window() {
         let nudge_text = text(104_321, Some(200_000), NudgeWording::Numbers);
-        assert!(
-            nudge_text.contains("about 104,321 of 200,000 tokens (52%)"),
-            "{nudge_text}"
-        );
+        assert_contains(&nudge_text, "about 104,321 of 200,000 tokens (52%)");
         assert!(is_nudge(&nudge_text) && !is_nudge("so it is"));
         assert!(nudge_text.contains("session_handoff") && !nudge_text.contains("[["));
         assert!(text(999, None, NudgeWording::Numbers).contains("at about 999 tokens."));

@@ -28,7 +28,7 @@ named! {
 }
 
 /// A handoff that took effect. Written before the first byte of its sentinel is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handoff {
     /// Id in the sentinel.
     pub id: HandoffId,

@@ -5,10 +5,11 @@ use uuid::Uuid;
 
 named! {
     /// A provider API.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum WireId {
         /// Anthropic Messages.
+        #[default]
         Anthropic = "anthropic",
         /// OpenAI Chat Completions and its many compatible servers.
         OpenaiChat = "openai_chat",

@@ -89,7 +89,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::record::{HandoffOrigin, WireId};
 
     fn id(n: u128) -> HandoffId {
         Uuid::from_u128(n)
@@ -100,21 +99,9 @@ mod tests {
             id: id(n),
             principal: "local".into(),
             conversation: "c".into(),
-            wire: WireId::Anthropic,
             prompt: String::new(),
-            reason: None,
-            head: String::new(),
             parent: (parent > 0).then(|| id(parent)),
-            model: None,
-            created_ms: 0,
-            history_bytes: 0,
-            origin: HandoffOrigin::Model,
-            recall: false,
-            archived: false,
-            spelled_out: None,
-            routed: None,
-            carried: Vec::new(),
-            kept: None,
+            ..Handoff::default()
         }
     }
 

@@ -19,6 +19,8 @@ mod span;
 pub mod splice;
 pub mod stem;
 pub mod table;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod tokens;
 pub mod units;
 pub mod visible;

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::super::*;
 use crate::record::{Amounts, EntryKind, Ledger, LedgerEntry, LoopMark, PlanWindow, RecordChange};
+use crate::text::testing::{assert_contains, assert_lacks};
 
 fn entry(n: u128, at_ms: u64, kind: EntryKind) -> RecordChange {
     let id = Uuid::from_u128(n);
@@ -277,10 +278,8 @@ fn an_end_says_what_was_spent_and_how_to_go_on() {
             ..end
         },
     );
-    assert!(
-        sub.contains("Report to your caller") && !sub.contains("::go"),
-        "{sub}"
-    );
+    assert_contains(&sub, "Report to your caller");
+    assert_lacks(&sub, "::go");
     let silent = ends(&reason, &accounts, &EndText { prefix: "", ..end });
     assert!(!silent.contains("go`"), "{silent}");
     assert!(model_notice(&reason, true, None).starts_with("<budget-notice>"));

@@ -4,7 +4,8 @@ use super::*;
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::{self, TodoState};
-use crate::record::{Handoff, HandoffOrigin, WireId};
+use crate::record::Handoff;
+use crate::text::testing::{assert_begins, assert_contains, assert_ends};
 use crate::work::{self, SeenFacts};
 
 fn handoff(prompt: &str) -> Handoff {
@@ -12,21 +13,12 @@ fn handoff(prompt: &str) -> Handoff {
         id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
         principal: "local".into(),
         conversation: "c0ffee".into(),
-        wire: WireId::Anthropic,
         prompt: prompt.into(),
-        reason: None,
-        head: String::new(),
         parent: Some("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e10".parse().unwrap()),
         model: Some("claude".into()),
         created_ms: 1_732_272_000_123,
         history_bytes: 4096,
-        origin: HandoffOrigin::Model,
-        recall: false,
-        archived: false,
-        spelled_out: None,
-        routed: None,
-        carried: Vec::new(),
-        kept: None,
+        ..Handoff::default()
     }
 }
 
@@ -219,11 +211,7 @@ fn without_a_first_step_it_is_a_status_report_and_says_so() {
         (made.kind, made.next_action.as_deref()),
         (HandoffKind::StatusReport, None)
     );
-    assert!(
-        made.markdown().contains(&format!("**{NO_NEXT_ACTION}**")),
-        "{}",
-        made.markdown()
-    );
+    assert_contains(&made.markdown(), &format!("**{NO_NEXT_ACTION}**"));
 }
 
 #[test]
@@ -457,12 +445,9 @@ fn nine_stale_builds_are_one_risk() {
     let risks = document("x", &seen).open_risks;
     assert_eq!(risks.len(), 1, "{risks:?}");
     let detail = &risks[0].detail;
-    assert!(
-        detail.starts_with(
-            "files changed after `cargo build -p part8` passed in turn 3, `cargo build -p part7` passed"
-        ) && detail.ends_with("`cargo build -p part1` passed in turn 3, and 1 more"),
-        "{detail}"
-    );
+    let part = "files changed after `cargo build -p part8` passed in turn 3, `cargo build -p part7` passed";
+    assert_begins(&detail, part);
+    assert_ends(&detail, "`cargo build -p part1` passed in turn 3, and 1 more");
 }
 
 #[test]

@@ -98,6 +98,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::text::testing::{assert_begins, assert_contains, assert_ends};
 
     #[test]
     fn each_text_can_be_replaced_and_the_others_stay() {
@@ -109,14 +110,9 @@ mod tests {
         );
         assert_eq!(own.bundle, Prompts::default().bundle);
         let prompt = own.after_history(&DraftSpec::default());
-        assert!(
-            prompt.starts_with("Stop here") && prompt.contains("## Two\n\n"),
-            "{prompt}"
-        );
-        assert!(
-            own.with_bundle("[turn 1]", &DraftSpec::default())
-                .ends_with("\n[turn 1]")
-        );
+        assert_begins(&prompt, "Stop here");
+        assert_contains(&prompt, "## Two\n\n");
+        assert_ends(&own.with_bundle("[turn 1]", &DraftSpec::default()), "\n[turn 1]");
     }
 
     /// Checks that every option affects the request to the model.
@@ -152,14 +148,7 @@ mod tests {
         let requests: HashSet<String> = rows.iter().map(|spec| prompts.after_history(spec)).collect();
         assert_eq!(requests.len(), rows.len());
         let with_goal = prompts.after_history(&rows[7]);
-        assert!(
-            with_goal.ends_with("The goal:\n\nthe parser\nand its tests"),
-            "{with_goal}"
-        );
-        assert!(
-            prompts
-                .after_history(&rows[6])
-                .contains("```\n## main\n M a.rs\n```")
-        );
+        assert_ends(&with_goal, "The goal:\n\nthe parser\nand its tests");
+        assert_contains(&prompts.after_history(&rows[6]), "```\n## main\n M a.rs\n```");
     }
 }

@@ -85,6 +85,7 @@ fn how(origin: HandoffOrigin) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::testing::assert_contains;
 
     #[test]
     fn a_report_names_sizes_origin_and_the_way_back_that_exists() {
@@ -100,10 +101,8 @@ mod tests {
     fn a_handoff_of_a_short_conversation_frees_little() {
         assert_eq!(frees_little(2_000, 33_000, "::"), None);
         let text = frees_little(1_200, 33_000, "::").unwrap();
-        assert!(
-            text.contains("less than 5 %") && text.contains("`::handoff --force`"),
-            "{text}"
-        );
+        assert_contains(&text, "less than 5 %");
+        assert_contains(&text, "`::handoff --force`");
     }
 
     #[test]

@@ -248,11 +248,8 @@ fn a_copys_insertions_are_taken_over_with_their_places() {
     script.live().may_be_copy = true;
     let planned = script.plan(&next).plan;
     assert_eq!(planned.places.insertions[0].text, "a notice");
-    assert!(
-        planned
-            .effects
-            .contains(&PlanWrite::TakeOverInsertions(vec![insertion]))
-    );
+    let taken_over = PlanWrite::TakeOverInsertions(vec![insertion]);
+    assert!(planned.effects.contains(&taken_over));
     assert!(planned.offer.tooled, "they prove that the tool was offered");
     let other = [user("Mend that."), model("Yes."), user("Go on.")];
     let planned = script.plan(&other).plan;

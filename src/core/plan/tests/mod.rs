@@ -16,12 +16,13 @@ use crate::bill::DraftCost;
 use crate::marker::seal::{SealKey, SealKeys};
 use crate::marker::{note, sentinel};
 use crate::record::{
-    CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, Insertion, InsertionContent,
-    InsertionPoint, ThinkingOmission, WireId,
+    CutPoint, Handoff, HandoffId, HiddenPair, HiddenResult, Insertion, InsertionContent, InsertionPoint,
+    ThinkingOmission, WireId,
 };
 use crate::rewrite::notes::NoteSearch;
 use crate::rewrite::untooled::ToolOmission;
 use crate::rewrite::{RequestReading, positions};
+use crate::text::testing::assert_contains;
 use crate::tools::{OurTools, ToolSettings};
 use crate::wire::{Operation, View, wire};
 
@@ -82,21 +83,15 @@ impl Script {
             id: Uuid::now_v7(),
             principal: "local".to_owned(),
             conversation: "c".to_owned(),
-            wire: WireId::Anthropic,
             prompt: PROMPT.to_owned(),
-            reason: None,
             head: format!("{{\"role\":\"user\",\"content\":\"{PROMPT}\"}}"),
             parent,
             model: Some("m".to_owned()),
             created_ms: 1,
             history_bytes: 1,
-            origin: HandoffOrigin::Model,
             recall: true,
-            archived: false,
-            spelled_out: None,
             routed: Some("small".to_owned()),
-            carried: Vec::new(),
-            kept: None,
+            ..Handoff::default()
         };
         self.handoffs.push(handoff);
         self.handoffs.last().unwrap().id

@@ -48,11 +48,7 @@ fn the_last_handoff_is_undone_and_the_same_command_reverts_it() {
         (undone.undo, undone.note),
         (Some(UndoOutcome::Undone), Some(second))
     );
-    assert!(
-        undone.text.contains(&format!("before it, {},", brief(first))),
-        "{}",
-        undone.text
-    );
+    assert_contains(&undone.text, &format!("before it, {},", brief(first)));
     shown.push(noted(&undone));
     let reverted = undo(&script, &shown, None, None);
     let expected = (Some(UndoOutcome::TakenBack), Some(second));

@@ -7,6 +7,7 @@ mod ordinary;
 mod shapes;
 
 use super::*;
+use crate::text::testing::{assert_begins, assert_contains, assert_ends, assert_lacks};
 
 fn header(name: &str, value: &[u8]) -> String {
     redactor()
@@ -87,10 +88,8 @@ fn no_seed_survives_in_json_and_json_stays_json() {
         let clean = redactor().json(body.as_bytes()).into_owned();
         let text = String::from_utf8(clean).unwrap();
         assert!(text.contains("[redacted:"), "{seed}\n{text}");
-        assert!(
-            !text.contains(&seed[4..]) && !text.contains(&json::quote(&seed)[5..]),
-            "{text}"
-        );
+        assert_lacks(&text, &seed[4..]);
+        assert_lacks(&text, &json::quote(&seed)[5..]);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert!(text.contains("12.5") && value["a"][0].as_str().unwrap().ends_with(" # ok"));
         serde_json::from_str::<serde_json::Value>(value["a"][1]["args"].as_str().unwrap()).unwrap();
@@ -139,10 +138,8 @@ fn streams_are_searched_across_events_at_every_split() {
                 .collect();
             assert_eq!(texts.len(), 2);
             let joined = texts.concat();
-            assert!(
-                joined.starts_with("A [redacted:") && joined.ends_with("] Z"),
-                "{joined}"
-            );
+            assert_begins(&joined, "A [redacted:");
+            assert_ends(&joined, "] Z");
         }
     }
 }
@@ -228,10 +225,8 @@ fn paths_lose_the_segments_that_are_credentials() {
     let redactor = redactor().knowing(["our+own/key"]);
     let path = |text: &str| redactor.path(text).into_owned();
     let clean = path(&format!("POST /u/{secret}/v1/messages?key={secret}"));
-    assert!(
-        !clean.contains(secret) && clean.ends_with("?key=[redacted:segment]"),
-        "{clean}"
-    );
+    assert_lacks(&clean, secret);
+    assert_ends(&clean, "?key=[redacted:segment]");
     for kept in [
         "POST /v1/messages",
         "POST /v1beta/models/gemini-2.5-pro-preview-05-06:streamGenerateContent",

@@ -1,11 +1,25 @@
 //! Closing lines of programs for success and failure, and the precedence of contradictory evidence.
 
-mod closing;
+use std::sync::LazyLock;
 
-use self::closing::CLOSING;
+use serde::Deserialize;
+
 use super::exit_lines::RUNNERS;
 use super::*;
 use crate::agents::commands::CommandPurpose;
+use crate::text::table;
+
+/// A program, a command that runs it, and the end of its output for success and for failure.
+#[derive(Deserialize)]
+struct Closing {
+    name: &'static str,
+    command: &'static str,
+    #[serde(default)]
+    passed: &'static str,
+    failed: &'static str,
+}
+
+static CLOSING: LazyLock<Vec<Closing>> = LazyLock::new(|| table::rows(include_str!("closing.toml")));
 
 fn evidence<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
     Evidence {
@@ -44,18 +58,21 @@ fn every_expression_is_one_and_every_program_has_its_closing_lines_here() {
             .chain(&runner.failed)
             .copied();
         regex::RegexSet::new(all).unwrap_or_else(|why| panic!("{}: {why}", runner.name));
-        assert!(
-            CLOSING.iter().any(|(name, ..)| *name == runner.name),
-            "{}",
-            runner.name
-        );
+        let lines = CLOSING.iter().find(|closing| closing.name == runner.name);
+        assert!(lines.is_some(), "{}", runner.name);
     }
     assert!(CLOSING.len() >= 60);
 }
 
 #[test]
 fn a_run_is_never_passed_against_its_own_closing_lines() {
-    for (name, command, _, failed) in CLOSING {
+    for Closing {
+        name,
+        command,
+        failed,
+        ..
+    } in CLOSING.iter()
+    {
         // Only the text shows whether a missing exit code means zero or unknown.
         for evidence in [evidence(command, failed), silent(command, failed)] {
             assert_eq!(end(&evidence), RunEnd::Failed(None), "{name}: {evidence:?}");
@@ -104,7 +121,13 @@ fn a_run_is_never_passed_against_its_own_closing_lines() {
 
 #[test]
 fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
-    for (name, command, passed, _) in CLOSING {
+    for Closing {
+        name,
+        command,
+        passed,
+        ..
+    } in CLOSING.iter()
+    {
         assert_eq!(end(&silent(command, passed)), RunEnd::Passed, "{name}");
         let with = |code: i32| Evidence {
             code: Some(code),
@@ -117,11 +140,8 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             continue;
         }
         let of_command = commands::runs(command)[0].purpose;
-        let of_program = RUNNERS
-            .iter()
-            .find(|runner| runner.name == *name)
-            .unwrap()
-            .purpose;
+        let mut runners = RUNNERS.iter();
+        let of_program = runners.find(|runner| runner.name == *name).unwrap().purpose;
         if of_command == of_program {
             assert_eq!(end(&evidence(command, passed)), RunEnd::Passed, "{name}");
         }

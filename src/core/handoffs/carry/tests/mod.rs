@@ -14,6 +14,7 @@ use crate::agents::todo::{NumberedTodo, TodoItem, TodoState};
 use crate::handoffs::testing::{model, user};
 use crate::record::{CarriedKind, CarriedState, WireId};
 use crate::redact::Redactor;
+use crate::text::testing::{assert_contains, assert_ends, assert_lacks};
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
 use crate::work::{SeenFacts, SeenStatement, SeenVerification};
@@ -319,13 +320,10 @@ fn open_items_and_contradicted_claims_are_carried_and_finished_ones_are_not() {
             (CarriedState::InPrompt, "[pending] Port the exporter")
         ]
     );
-    assert!(
-        carried.prompt.ends_with(
-            "\nSaid above, and contradicted by what was seen:\n- \"All tests pass.\": the last run of `cargo test` \
-             ended with 101 in turn 3\n</carried-over>"
-        ),
-        "{}",
-        carried.prompt
+    assert_ends(
+        &carried.prompt,
+        "\nSaid above, and contradicted by what was seen:\n- \"All tests pass.\": the last run of `cargo test` \
+             ended with 101 in turn 3\n</carried-over>",
     );
     assert!(!carried.prompt.contains("Write the parser"));
     let rules = carry(
@@ -476,9 +474,6 @@ fn to_dos_of_the_whole_history_are_carried_with_their_numbers() {
     let todos = states(&carried, CarriedKind::Todo);
     assert_eq!(todos[0], (CarriedState::Added, "[in progress] #2 Mend the page"));
     assert!(todos[1].1.starts_with("[pending] #3 Use "), "{todos:?}");
-    assert!(
-        !carried.prompt.contains("secret") && !carried.prompt.contains("#1"),
-        "{}",
-        carried.prompt
-    );
+    assert_lacks(&carried.prompt, "secret");
+    assert_lacks(&carried.prompt, "#1");
 }

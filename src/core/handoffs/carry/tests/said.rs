@@ -61,10 +61,9 @@ fn the_newest_message_is_carried_whole_and_the_rest_by_rank() {
     );
     // Sentences that decide something come before others.
     let few = behind(&messages, 80);
-    assert!(
-        few.contains(decision) && few.contains("docs/export.md") && !few.contains("CSV"),
-        "{few}"
-    );
+    assert_contains(&few, decision);
+    assert_contains(&few, "docs/export.md");
+    assert_lacks(&few, "CSV");
 }
 
 #[test]
@@ -126,10 +125,9 @@ fn what_recall_finds_is_said_in_the_last_line() {
     let carried = carry("Go on.", &words, None, all(600));
     assert!(carried.prompt.ends_with(line), "{}", carried.prompt);
     assert_eq!(rules_behind(&carried.prompt), [NEVER, ENGLISH]);
-    assert!(
-        !carry("Go on.", &words, None, policy(CarryScope::Rules, 600))
-            .prompt
-            .contains("Left out")
+    assert_lacks(
+        &carry("Go on.", &words, None, policy(CarryScope::Rules, 600)).prompt,
+        "Left out",
     );
 }
 
@@ -197,12 +195,9 @@ fn a_small_budget_has_room_for_a_rule_beside_the_newest_message() {
     let request = "Port the exporter to the new interface, with all of its options, its tests and its pages, and then look at the importer.";
     let messages = [user("Never touch `migrations/`."), model("Ok."), user(request)];
     let block = behind(&messages, 100);
-    assert!(
-        block.contains("- Port the exporter to the new interface")
-            && block.contains(" […]\n")
-            && block.contains("- Never touch"),
-        "{block}"
-    );
+    assert_contains(&block, "- Port the exporter to the new interface");
+    assert_contains(&block, " […]\n");
+    assert_contains(&block, "- Never touch");
     // Without rules the message may take it all.
     assert!(behind(&[user(request)], 100).contains("look at the importer."));
     assert!(behind(&messages, 600).contains("look at the importer."));
@@ -219,16 +214,12 @@ fn a_newest_message_keeps_its_short_paste_and_of_a_long_one_what_was_typed() {
         ))],
         600,
     );
-    assert!(
-        long.contains("Is the path wrong?") && !long.contains("Reader"),
-        "{long}"
-    );
+    assert_contains(&long, "Is the path wrong?");
+    assert_lacks(&long, "Reader");
     // Nothing but a paste: its ends show what is to be answered.
     let pasted = behind(&[user(&format!("error: first\n{trace}error: last"))], 600);
-    assert!(
-        pasted.contains("error: first") && pasted.contains("error: last"),
-        "{pasted}"
-    );
+    assert_contains(&pasted, "error: first");
+    assert_contains(&pasted, "error: last");
 }
 
 #[test]
@@ -244,10 +235,8 @@ fn a_message_that_mostly_repeats_the_models_plan_is_none_of_the_users_words() {
         user("Is there a page?"),
     ];
     let block = behind(&messages, 600);
-    assert!(
-        block.contains("Never touch the exporter.") && !block.contains("Keep both"),
-        "{block}"
-    );
+    assert_contains(&block, "Never touch the exporter.");
+    assert_lacks(&block, "Keep both");
 }
 
 #[test]
@@ -346,12 +335,12 @@ fn a_rule_in_another_language_is_one() {
     }
     // In a language without a table, the words are carried all the same.
     let other = "Älä koske migraatioihin.";
-    assert!(
-        behind(
+    assert_contains(
+        &behind(
             &[user(other), model("Ok."), user("Jatketaan viejän parissa nyt.")],
-            600
-        )
-        .contains(other)
+            600,
+        ),
+        other,
     );
 }
 
@@ -376,11 +365,7 @@ fn a_rule_that_was_said_with_a_finished_request_goes_on_with_it() {
     assert_eq!(rules_behind(&carried.prompt), ["Never touch `migrations/`."]);
     // Without evidence that its request is done, a rule has no mark.
     let carried = carry("Go on.", &said_in(&messages), None, all(600));
-    assert!(
-        carried.prompt.contains("- Never touch `migrations/`.\n"),
-        "{}",
-        carried.prompt
-    );
+    assert_contains(&carried.prompt, "- Never touch `migrations/`.\n");
 }
 
 #[test]

@@ -14,17 +14,13 @@ fn dense() -> Vec<Value> {
             .map(|at| format!("{:08x}", (n * 40 + at) * 2_654_435_761 % 4_294_967_291))
             .collect();
         all.extend(called(
-            &format!("e{n}"),
             "Edit",
             json!({"file_path": format!("源代码/导出器/AbstractTransactionAwareConnectionFactory{n}.rs")}),
             "ok",
-            false,
         ));
         all.extend(ran(
-            &format!("r{n}"),
             &format!("cargo test -p part_{n} -- --exact 模块::测试_{n}"),
             &format!("断言 left={key} right=TWFuIGlzIGRpc3Rpbmd1aXNoZWQ{n}sIG5vdCBvbmx5IGJ5"),
-            false,
         ));
         let kept = if n % 8 == 0 {
             "We decided to keep the order: "

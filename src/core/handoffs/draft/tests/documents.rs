@@ -12,47 +12,25 @@ fn a_document_lists_goal_runs_files_and_what_is_done() {
         model("Decided to use nom because it is small."),
     ];
     all.extend(ran(
-        "a",
         "cargo test",
         "Exit code 101\nerror[E0425]: cannot find value `x`",
-        true,
     ));
-    all.extend(ran(
-        "b",
-        "cargo test",
-        "test result: ok. 3 passed; 0 failed",
-        false,
-    ));
+    all.extend(ran("cargo test", "test result: ok. 3 passed; 0 failed"));
     all.push(model("Done: the parser is ported."));
     all.push(user("Now write the exporter."));
     all.extend(called(
-        "c",
         "TodoWrite",
         json!({"todos": [{"content": "Write the writer", "status": "in_progress"}]}),
         "ok",
-        false,
     ));
     all.push(model("The writer goes into a file of its own."));
     all.extend(called(
-        "d",
         "Write",
         json!({"file_path": "src/writer.rs", "content": "x"}),
         "ok",
-        false,
     ));
-    all.extend(called(
-        "e",
-        "Read",
-        json!({"file_path": "src/lib.rs"}),
-        "a\nb",
-        false,
-    ));
-    all.extend(ran(
-        "f",
-        "cargo clippy",
-        "Exit code 101\nerror: unused import",
-        true,
-    ));
+    all.extend(called("Read", json!({"file_path": "src/lib.rs"}), "a\nb"));
+    all.extend(ran("cargo clippy", "Exit code 101\nerror: unused import"));
     let document = local(&all);
     let expected = "\
 ## Task
@@ -107,19 +85,14 @@ src/lib.rs
 #[test]
 fn a_finished_request_is_not_open_and_a_question_keeps_it_open() {
     let finished = local(&[user("Add a flag."), model("Done, all tests pass.")]);
-    assert!(
-        finished.contains("Nothing is open") && !finished.contains("Goal (the last open"),
-        "{finished}"
-    );
+    assert_contains(&finished, "Nothing is open");
+    assert_lacks(&finished, "Goal (the last open");
     let question = local(&[
         user("Add a flag."),
         model("Shall it be long or short?"),
         user("long"),
     ]);
-    assert!(
-        question.contains("Goal (the last open request): Add a flag."),
-        "{question}"
-    );
+    assert_contains(&question, "Goal (the last open request): Add a flag.");
 }
 
 #[test]
@@ -144,18 +117,14 @@ fn what_must_be_kept_and_does_not_fit_is_an_error_with_the_number() {
 fn files_with_credentials_are_never_quoted() {
     let words = "alpha-bravo-plain";
     let mut all = vec![user("Look at the config.")];
-    all.extend(called(
-        "a",
+    all.extend(failing(called(
         "Read",
         json!({"file_path": "/app/.env.local"}),
         &format!("NAME={words}"),
-        true,
-    ));
+    )));
     all.extend(ran(
-        "b",
         "cat tls/server.pem && false",
         &format!("Exit code 1\nerror: {words}"),
-        true,
     ));
     let index = indexed(&all);
     for text in [
@@ -175,14 +144,9 @@ fn an_earlier_carry_over_is_no_request() {
     let view = view(&[user("Goal: port the parser.\n\nNow go on."), model("Working.")]);
     let index = DraftIndex::from_transcript(settings, &Transcript::from_view(&view));
     let document = index.local(&request(4000)).unwrap();
-    assert!(
-        document.contains("From an earlier session or summary:\n- Goal: port the parser."),
-        "{document}"
-    );
-    assert!(
-        document.contains("Goal (the last open request): Now go on."),
-        "{document}"
-    );
+    let part = "From an earlier session or summary:\n- Goal: port the parser.";
+    assert_contains(&document, part);
+    assert_contains(&document, "Goal (the last open request): Now go on.");
 }
 
 #[test]
@@ -205,10 +169,8 @@ fn what_an_earlier_carry_over_left_open_is_not_told_as_open() {
 fn a_models_document_is_completed_with_what_it_lacks() {
     let mut all = vec![user("Port it. The cache_limit must stay at 37 entries.")];
     all.extend(ran(
-        "a",
         "cargo test -p exporter",
         "Exit code 101\nerror: symbol_q9 is missing",
-        true,
     ));
     all.push(model("Blocked: the exporter needs symbol_q9."));
     all.push(user("Go on with the exporter."));
@@ -220,10 +182,8 @@ fn a_models_document_is_completed_with_what_it_lacks() {
     let lacking = index.completed("## Goal\nPort it.", &spec);
     assert!(lacking.contains("\n\n## Also known\n- "), "{lacking}");
     assert!(!lacking.contains("Nothing is said"), "{lacking}");
-    assert!(
-        lacking.contains("cache_limit must stay at 37") && lacking.contains("symbol_q9 is missing"),
-        "{lacking}"
-    );
+    assert_contains(&lacking, "cache_limit must stay at 37");
+    assert_contains(&lacking, "symbol_q9 is missing");
     let also = &lacking[lacking.find("## Also known").unwrap()..];
     assert!(crate::handoffs::draft::tokens(also) <= 810);
     let quiet = DraftSpec {
@@ -240,18 +200,11 @@ fn presets_weigh_sections_where_there_is_not_room_for_all() {
     for n in 0..40 {
         all.push(user(&format!("Do part {n}.")));
         all.extend(called(
-            &format!("e{n}"),
             "Edit",
             json!({"file_path": format!("src/part_{n}.rs")}),
             "ok",
-            false,
         ));
-        all.extend(ran(
-            &format!("r{n}"),
-            &format!("cargo test -p part_{n}"),
-            "ok",
-            false,
-        ));
+        all.extend(ran(&format!("cargo test -p part_{n}"), "ok"));
         all.push(model(&format!("Done. The old way {n} did not work.")));
     }
     let index = indexed(&all);
@@ -271,41 +224,11 @@ fn presets_weigh_sections_where_there_is_not_room_for_all() {
 /// Checks that files which only the config names as secret are not quoted.
 #[test]
 fn files_that_the_config_calls_secret_are_not_quoted() {
-    let messages = [
-        user("Deploy it. It must stay up."),
-        called(
-            "a",
-            "Read",
-            json!({"file_path": "infra/prod.tfvars"}),
-            "db_pass = hunter2-and-more",
-            false,
-        )[0]
-        .clone(),
-        called(
-            "a",
-            "Read",
-            json!({"file_path": "infra/prod.tfvars"}),
-            "db_pass = hunter2-and-more",
-            false,
-        )[1]
-        .clone(),
-        ran(
-            "b",
-            "cat infra/prod.tfvars",
-            "error: db_pass = hunter2-and-more",
-            true,
-        )[0]
-        .clone(),
-        ran(
-            "b",
-            "cat infra/prod.tfvars",
-            "error: db_pass = hunter2-and-more",
-            true,
-        )[1]
-        .clone(),
-        model("Read."),
-        user("And now?"),
-    ];
+    let line = "db_pass = hunter2-and-more";
+    let mut messages = vec![user("Deploy it. It must stay up.")];
+    messages.extend(called("Read", json!({"file_path": "infra/prod.tfvars"}), line));
+    messages.extend(failing(ran("cat infra/prod.tfvars", &format!("error: {line}"))));
+    messages.extend([model("Read."), user("And now?")]);
     let draft_of = |redactor: Redactor| {
         let settings = DraftIndexSettings {
             redactor,
@@ -321,10 +244,8 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
     let patterns = ["*.tfvars".to_owned()];
     assert!(draft_of(Redactor::default()).contains("hunter2"));
     let quiet = draft_of(Redactor::default().with_secret_files(&patterns));
-    assert!(
-        !quiet.contains("hunter2") && quiet.contains("infra/prod.tfvars"),
-        "{quiet}"
-    );
+    assert_lacks(&quiet, "hunter2");
+    assert_contains(&quiet, "infra/prod.tfvars");
 }
 
 /// Checks that baton's notice about the context does not count as the user's text.
@@ -342,10 +263,8 @@ fn a_notice_of_our_own_is_not_the_users() {
         index.completed("## Goal\nThe tests.", &request(0)),
     ];
     for text in texts {
-        assert!(
-            !text.contains("notice") && !text.contains("must hand over"),
-            "{text}"
-        );
+        assert_lacks(&text, "notice");
+        assert_lacks(&text, "must hand over");
     }
 }
 
@@ -355,13 +274,7 @@ fn of_more_failures_than_there_is_room_for_the_newest_are_kept() {
     for n in 0..120 {
         let error =
             format!("error[E0277]: `Part{n}` is not Send, and neither is anything that holds one of them");
-        messages.extend(called(
-            &format!("c{n}"),
-            "run_thing",
-            json!({"target": format!("part{n}")}),
-            &error,
-            false,
-        ));
+        messages.extend(called("run_thing", json!({"target": format!("part{n}")}), &error));
     }
     let index = indexed(&messages);
     for document in [

@@ -19,7 +19,7 @@ fn exporter(is_done: bool) -> DraftIndex {
         all.push(model("Done: the exporter is ported, all tests pass."));
     } else {
         let todos = json!({"todos": [{"content": "Write the writer", "status": "in_progress"}]});
-        all.extend(called("a", "TodoWrite", todos, "ok", false));
+        all.extend(called("TodoWrite", todos, "ok"));
     }
     indexed(&all)
 }
@@ -71,18 +71,10 @@ To-do list before this goal, as last written:
 fn a_models_document_begins_with_the_goal() {
     let (index, prompts) = (exporter(true), Prompts::default());
     let document = index.completed("## Goal\nPort the exporter.", &with_goal(GOAL));
-    assert!(
-        document.starts_with(
-            "Goal: implement the importer next\n\n## Goal\nPort the exporter.\n\n## Also known\n"
-        ),
-        "{document}"
-    );
-    assert!(
-        document.contains(
-            "\n- The request before this goal (done): Port the exporter. It must keep the public API.\n"
-        ),
-        "{document}"
-    );
+    let part = "Goal: implement the importer next\n\n## Goal\nPort the exporter.\n\n## Also known\n";
+    assert_begins(&document, part);
+    let part = "\n- The request before this goal (done): Port the exporter. It must keep the public API.\n";
+    assert_contains(&document, part);
     assert_eq!(goal_of(&carried(&document)), Some(GOAL));
     let asked = [
         index.after_history(&with_goal(GOAL), &prompts),
@@ -99,10 +91,8 @@ fn an_empty_goal_is_none() {
     for empty in ["", " \n "] {
         let spec = with_goal(empty);
         let local = index.local(&spec).unwrap();
-        assert!(
-            local.starts_with("## Task\nGoal (the last open request): Port the exporter."),
-            "{local}"
-        );
+        let part = "## Task\nGoal (the last open request): Port the exporter.";
+        assert_begins(&local, part);
         let stated = "Port the exporter. It must keep the public API.";
         assert_eq!(goal_of(&carried(&local)), Some(stated));
         let document = index.completed("## Goal\nPort it.", &spec);
@@ -146,10 +136,8 @@ fn a_credential_in_a_goal_is_left_out() {
         index.with_bundle(&with_goal(&goal), &prompts).unwrap(),
     ];
     for text in texts {
-        assert!(
-            text.contains("deploy with [redacted:") && !text.contains(&key),
-            "{text}"
-        );
+        assert_contains(&text, "deploy with [redacted:");
+        assert_lacks(&text, &key);
     }
 }
 
@@ -164,10 +152,7 @@ fn the_repositorys_state_is_in_what_a_model_is_asked_within_its_bound() {
     let asked = index.after_history(&spec, &Prompts::default());
     let (before, after) = asked.split_once("```\n").unwrap();
     let (state, _) = after.split_once("\n```").unwrap();
-    assert!(
-        before.ends_with("The repository now, as git reports it:\n"),
-        "{before}"
-    );
+    assert_ends(before, "The repository now, as git reports it:\n");
     assert!(state.starts_with("## main\n M src/importer.rs\n"), "{state}");
     let tokens = crate::handoffs::draft::tokens(state);
     assert!((350..=410).contains(&tokens), "{tokens}");
@@ -239,10 +224,7 @@ fn a_first_request_is_cut_where_it_is_longer_or_there_is_no_room() {
     let tokens = crate::handoffs::draft::tokens(began);
     assert!((900..=1_100).contains(&tokens), "{tokens}: {began}");
     let small = index.local(&request(500)).unwrap();
-    assert!(
-        small.contains("It began with (done): Port these, and no others:"),
-        "{small}"
-    );
+    assert_contains(&small, "It began with (done): Port these, and no others:");
     assert!(crate::handoffs::draft::tokens(&small) <= 500, "{small}");
 }
 
@@ -323,13 +305,7 @@ fn statements_of_finished_requests_hold_and_the_requests_are_done() {
     messages.push(user(
         "The footer is printed twice\n\nOne of the two comes from the old template.",
     ));
-    messages.extend(called(
-        "a",
-        "Edit",
-        json!({"file_path": "footer.html"}),
-        "ok",
-        false,
-    ));
+    messages.extend(called("Edit", json!({"file_path": "footer.html"}), "ok"));
     messages.extend([
         model("Fixed."),
         user("Let's work through the open tickets."),
@@ -418,10 +394,8 @@ fn a_reply_goes_on_with_the_request_before_it() {
             model("Two files would do."),
             user(reply),
         ]);
-        assert!(
-            local.starts_with("## Task\nGoal (the last open request): Could the page be split?"),
-            "{local}"
-        );
+        let part = "## Task\nGoal (the last open request): Could the page be split?";
+        assert_begins(&local, part);
     }
 }
 
@@ -430,29 +404,23 @@ fn a_question_about_the_request_before_it_keeps_that() {
     let report = "The importer reads binary archives as text.";
     let messages = |question: &str| {
         let mut all = vec![user("Look at the importer."), model("I did."), user(report)];
-        all.extend(called(
-            "a",
-            "Edit",
-            json!({"file_path": "reader.rs"}),
-            "ok",
-            false,
-        ));
+        all.extend(called("Edit", json!({"file_path": "reader.rs"}), "ok"));
         all.extend([model("Fixed."), user(question)]);
         all
     };
     let followed = local(&messages(
         "Can the importer not tell by itself that an archive is binary?",
     ));
-    assert!(
-        followed.contains(&format!("newest first:\n- {report} (turn 2)")),
-        "{followed}"
-    );
+    assert_contains(&followed, &format!("newest first:\n- {report} (turn 2)"));
     let other = local(&messages("Now write the changelog."));
-    assert!(
-        other.contains(&format!(
-            "What they say of how to work holds:\n- Look at the importer. (turn 1)\n- {report} (turn 2)"
-        )),
-        "{other}"
+    let part = "What they say of how to work holds:
+- Look at the importer. (turn 1)";
+    assert_contains(
+        &other,
+        &format!(
+            "{part}
+- {report} (turn 2)"
+        ),
     );
 }
 
@@ -466,10 +434,8 @@ fn after_a_handoff_the_goal_is_that_of_its_prompt() {
     let view = view(&[user(prompt), model("I read the grammar.")]);
     let index = DraftIndex::from_transcript(settings, &Transcript::from_view(&view));
     let local = index.local(&request(4000)).unwrap();
-    assert!(
-        local.contains("Goal (as stated before): port the parser to the new grammar.\n"),
-        "{local}"
-    );
+    let part = "Goal (as stated before): port the parser to the new grammar.\n";
+    assert_contains(&local, part);
 }
 
 #[test]

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use super::{DraftSpec, Preset};
 use crate::handoffs::document::{HandoffDocument, HandoffSize, HandoffSource};
-use crate::handoffs::testing::{called, draft_request as request, model, ran, user, view};
-use crate::record::{Handoff, HandoffOrigin, WireId};
+use crate::handoffs::testing::{called, draft_request as request, failing, model, ran, user, view};
+use crate::record::{Handoff, WireId};
 use crate::redact::Redactor;
+use crate::text::testing::{assert_begins, assert_contains, assert_ends, assert_lacks};
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
 use crate::work::{DraftIndex, DraftIndexSettings};
@@ -38,21 +39,8 @@ pub(crate) fn document(index: &DraftIndex) -> HandoffDocument {
             id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
             principal: "local".into(),
             conversation: "c0ffee".into(),
-            wire: WireId::Anthropic,
             prompt: "x".into(),
-            reason: None,
-            head: String::new(),
-            parent: None,
-            model: None,
-            created_ms: 0,
-            history_bytes: 0,
-            origin: HandoffOrigin::Model,
-            recall: false,
-            archived: false,
-            spelled_out: None,
-            routed: None,
-            carried: Vec::new(),
-            kept: None,
+            ..Handoff::default()
         },
         seen: &index.seen(),
         directory: None,

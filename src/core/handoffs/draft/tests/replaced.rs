@@ -125,10 +125,8 @@ fn a_rule_that_is_replaced_leaves_its_place_to_the_newer_words() {
     ));
     for tokens in [4000, 600] {
         let text = index.local(&request(tokens)).unwrap();
-        assert!(
-            text.contains("The exporter port is 9002 now.") && !text.contains("9001"),
-            "{text}"
-        );
+        assert_contains(&text, "The exporter port is 9002 now.");
+        assert_lacks(&text, "9001");
     }
 }
 
@@ -144,10 +142,8 @@ fn the_users_own_words_are_kept_and_marked() {
         index.local(&request(4000)).unwrap(),
         index.bundle(&request(4000)).unwrap(),
     ] {
-        assert!(
-            text.contains("Use port 9001 for the exporter. [replaced in turn 2] It must keep the API."),
-            "{text}"
-        );
+        let part = "Use port 9001 for the exporter. [replaced in turn 2] It must keep the API.";
+        assert_contains(&text, part);
         assert!(text.contains("9002"), "{text}");
     }
 }
@@ -167,17 +163,15 @@ fn of_a_chain_the_newest_stands_and_a_value_may_come_back() {
     let text = indexed(&said(&["9001", "9002", "9003"]))
         .local(&request(4000))
         .unwrap();
-    assert!(
-        text.contains("9003") && !text.contains("9001") && !text.contains("9002"),
-        "{text}"
-    );
+    assert_contains(&text, "9003");
+    assert_lacks(&text, "9001");
+    assert_lacks(&text, "9002");
     let text = indexed(&said(&["9001", "9002", "9001"]))
         .local(&request(4000))
         .unwrap();
-    assert!(
-        text.contains("9001") && !text.contains("9002") && !text.contains("replaced"),
-        "{text}"
-    );
+    assert_contains(&text, "9001");
+    assert_lacks(&text, "9002");
+    assert_lacks(&text, "replaced");
 }
 
 #[test]
@@ -201,10 +195,9 @@ fn a_models_words_replace_the_models_and_never_the_users() {
     let mut messages = talk(model("Yes."), theirs).to_vec();
     messages[0] = user("Begin. You must use port 9001 for the exporter.");
     let text = indexed(&messages).local(&request(4000)).unwrap();
-    assert!(
-        text.contains("9001") && text.contains("9002") && !text.contains("replaced"),
-        "{text}"
-    );
+    assert_contains(&text, "9001");
+    assert_contains(&text, "9002");
+    assert_lacks(&text, "replaced");
 }
 
 #[test]
@@ -222,10 +215,7 @@ fn a_summary_is_marked_where_the_user_corrected_it_later() {
     ];
     let index = DraftIndex::from_transcript(settings, &Transcript::from_view(&view(&messages)));
     let text = index.local(&request(4000)).unwrap();
-    assert!(
-        text.contains("The exporter port is 9001. [replaced in turn 2]"),
-        "{text}"
-    );
+    assert_contains(&text, "The exporter port is 9001. [replaced in turn 2]");
 }
 
 #[test]
@@ -253,17 +243,13 @@ fn facts_that_the_user_gave_are_in_every_draft_however_much_was_done() {
         messages.push(user(&format!("Go on with part {at}.")));
         for n in at * 40..at * 40 + 40 {
             messages.extend(ran(
-                &format!("c{n}"),
                 &format!("./scripts/gen{n}.sh --all && cargo test -p part{n}"),
                 &format!("created part {n}\n12 passed"),
-                false,
             ));
             messages.extend(called(
-                &format!("e{n}"),
                 "Edit",
                 json!({"file_path": format!("src/module{n}/reader.rs")}),
                 "ok",
-                false,
             ));
         }
         messages.push(model("All of it is done."));

@@ -12,13 +12,8 @@ fn both(messages: &[Value]) -> (String, HandoffDocument) {
 #[test]
 fn a_check_before_a_script_that_may_change_files_is_stale_perhaps_in_both() {
     let mut all = vec![user("Port the parser.")];
-    all.extend(ran(
-        "a",
-        "cargo test",
-        "test result: ok. 3 passed; 0 failed",
-        false,
-    ));
-    all.extend(ran("b", "python3 tools/rewrite.py", "done", false));
+    all.extend(ran("cargo test", "test result: ok. 3 passed; 0 failed"));
+    all.extend(ran("python3 tools/rewrite.py", "done"));
     let (local, document) = both(&all);
     let line = "- `cargo test`: passed (turn 1, call 1); files may have changed after it\n";
     assert!(local.contains(line), "{local}");
@@ -29,13 +24,13 @@ fn a_check_before_a_script_that_may_change_files_is_stale_perhaps_in_both() {
 
 #[test]
 fn a_command_that_passes_in_another_directory_settles_nothing() {
-    let npm = |id: &str, directory: &str, result: &str, failed| {
+    let npm = |directory: &str, result: &str| {
         let input = json!({"command": "npm test", "workdir": directory});
-        called(id, "Bash", input, result, failed)
+        called("Bash", input, result)
     };
     let mut all = vec![user("Get both green.")];
-    all.extend(npm("a", "/srv/a", "Exit code 1\nerror: login is broken", true));
-    all.extend(npm("b", "/srv/b", "ok", false));
+    all.extend(npm("/srv/a", "Exit code 1\nerror: login is broken"));
+    all.extend(npm("/srv/b", "ok"));
     let (local, document) = both(&all);
     let (_, failures) = local.split_once("Failed, and not yet settled:").unwrap();
     assert!(failures.contains("error: login is broken"), "{local}");
@@ -50,33 +45,21 @@ fn a_command_that_passes_in_another_directory_settles_nothing() {
 #[test]
 fn an_error_that_a_later_failing_run_no_longer_shows_is_not_known_to_be_settled() {
     let mut all = vec![user("Port the parser.")];
-    for (id, error) in [("a", "cannot find value `x`"), ("b", "mismatched types")] {
-        all.extend(ran(
-            id,
-            "cargo test",
-            &format!("Exit code 101\nerror: {error}"),
-            true,
-        ));
+    for error in ["cannot find value `x`", "mismatched types"] {
+        all.extend(ran("cargo test", &format!("Exit code 101\nerror: {error}")));
     }
     let (local, document) = both(&all);
     let told = "- `cargo test` (exit 101) (turn 1, call 1); not known whether it still fails\n    > error: cannot find value";
     assert!(local.contains(told), "{local}");
-    assert!(
-        local.contains("- `cargo test` (exit 101) (turn 1, call 2)\n    > error: mismatched types"),
-        "{local}"
-    );
+    let part = "- `cargo test` (exit 101) (turn 1, call 2)\n    > error: mismatched types";
+    assert_contains(&local, part);
     assert_eq!(
         document.failed_attempts.len(),
         1,
         "{:?}",
         document.failed_attempts
     );
-    all.extend(ran(
-        "c",
-        "cargo test",
-        "test result: ok. 3 passed; 0 failed",
-        false,
-    ));
+    all.extend(ran("cargo test", "test result: ok. 3 passed; 0 failed"));
     let (local, document) = both(&all);
     assert!(!local.contains("Failed, and not yet settled"), "{local}");
     assert!(document.failed_attempts.is_empty());
@@ -85,25 +68,12 @@ fn an_error_that_a_later_failing_run_no_longer_shows_is_not_known_to_be_settled(
 #[test]
 fn a_failed_check_outweighs_words_that_all_is_done() {
     let mut all = vec![user("Port the parser.")];
-    all.extend(ran(
-        "a",
-        "cargo test",
-        "Exit code 101\nerror: mismatched types",
-        true,
-    ));
+    all.extend(ran("cargo test", "Exit code 101\nerror: mismatched types"));
     all.push(model("I've completed the port, all is done."));
     let (local, _) = both(&all);
-    assert!(
-        local.contains("Goal (the last open request): Port the parser."),
-        "{local}"
-    );
+    assert_contains(&local, "Goal (the last open request): Port the parser.");
     assert!(!local.contains("Nothing is open"), "{local}");
-    all.extend(ran(
-        "b",
-        "cargo test",
-        "test result: ok. 3 passed; 0 failed",
-        false,
-    ));
+    all.extend(ran("cargo test", "test result: ok. 3 passed; 0 failed"));
     all.push(model("I've completed the port, all is done."));
     let (local, _) = both(&all);
     assert!(local.contains("Last goal (done): Port the parser."), "{local}");
@@ -111,36 +81,22 @@ fn a_failed_check_outweighs_words_that_all_is_done() {
 
 #[test]
 fn a_file_is_told_with_the_sentence_that_belongs_to_its_change() {
-    let edit = |id: &str, path: &str, text: &str| {
-        let call = json!({"type": "tool_use", "id": id, "name": "Edit", "input": {"file_path": path}});
-        let content = match text {
-            "" => json!([call]),
-            text => json!([{"type": "text", "text": text}, call]),
-        };
-        let result = json!({"type": "tool_result", "tool_use_id": id, "content": "ok", "is_error": false});
-        [
-            json!({"role": "assistant", "content": content}),
-            json!({"role": "user", "content": [result]}),
-        ]
+    let edit = |path: &str, text: &str| {
+        let [mut call, result] = called("Edit", json!({"file_path": path}), "ok");
+        if !text.is_empty() {
+            let said = json!({"type": "text", "text": text});
+            call["content"].as_array_mut().unwrap().insert(0, said);
+        }
+        [call, result]
     };
     let mut all = vec![user("Port the parser.")];
     all.extend(edit(
-        "a",
         "src/lexer.rs",
         "I read the parser. The lexer loses the last token, so it keeps one more:",
     ));
-    all.extend(edit("b", "src/parser.rs", ""));
-    all.extend(edit(
-        "c",
-        "src/tree.rs",
-        "`src/tree.rs` needs a depth. Now the rest.",
-    ));
-    all.extend(ran(
-        "d",
-        "git checkout src/lexer.rs",
-        "Updated 1 path from the index",
-        false,
-    ));
+    all.extend(edit("src/parser.rs", ""));
+    all.extend(edit("src/tree.rs", "`src/tree.rs` needs a depth. Now the rest."));
+    all.extend(ran("git checkout src/lexer.rs", "Updated 1 path from the index"));
     let (local, document) = both(&all);
     for line in [
         "- `src/parser.rs` modified (turn 1, call 2)\n",
@@ -157,16 +113,9 @@ fn a_file_is_told_with_the_sentence_that_belongs_to_its_change() {
 #[test]
 fn a_command_in_the_background_still_runs() {
     let mut all = vec![user("Start it.")];
-    all.extend(ran(
-        "a",
-        "npm run dev",
-        "Command running in background with ID: b1",
-        false,
-    ));
+    all.extend(ran("npm run dev", "Command running in background with ID: b1"));
     let (local, document) = both(&all);
-    assert!(
-        local.contains("- `npm run dev`: still ran in the background (turn 1, call 1)"),
-        "{local}"
-    );
+    let part = "- `npm run dev`: still ran in the background (turn 1, call 1)";
+    assert_contains(&local, part);
     assert_eq!(document.commands_run[0].exit, None);
 }

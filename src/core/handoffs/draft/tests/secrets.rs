@@ -7,27 +7,21 @@ fn a_secret_file_is_described_by_kind_place_use_and_end() {
     let value = "hunter2-of-production";
     let env = format!("DATABASE_PASSWORD={value}\n");
     let mut all = vec![user("Get it running.")];
-    all.extend(called("a", "Read", json!({"file_path": "app/.env"}), &env, false));
-    all.extend(called(
-        "b",
+    all.extend(called("Read", json!({"file_path": "app/.env"}), &env));
+    all.extend(failing(called(
         "Read",
         json!({"file_path": ".npmrc"}),
         "File does not exist.",
-        true,
-    ));
+    )));
     all.extend(called(
-        "c",
         "Write",
         json!({"file_path": "app/.env.local", "content": env}),
         "File created successfully at: app/.env.local",
-        false,
     ));
-    all.extend(ran("d", "openssl genrsa -out tls/server.key 2048", value, false));
+    all.extend(ran("openssl genrsa -out tls/server.key 2048", value));
     all.extend(ran(
-        "e",
         "ssh -i keys/id_deploy host",
         &format!("Exit code 255\n{value}: denied"),
-        true,
     ));
     all.push(user(&format!(
         "<bash-input>cat app/.env</bash-input>\n<bash-stdout>{env}</bash-stdout><bash-stderr></bash-stderr>"
@@ -51,9 +45,7 @@ fn a_secret_file_is_described_by_kind_place_use_and_end() {
         ] {
             assert!(text.contains(described), "{described}\n{text}");
         }
-        assert!(
-            !text.contains(value) && !text.contains("DATABASE_PASSWORD"),
-            "{text}"
-        );
+        assert_lacks(&text, value);
+        assert_lacks(&text, "DATABASE_PASSWORD");
     }
 }

@@ -223,10 +223,7 @@ fn a_command_of_the_user_leaves_an_answered_request_answered() {
         user("Now the importer."),
     ]);
     let local = index.local(&request(4000)).unwrap();
-    assert!(
-        local.contains("Goal (the last open request): Now the importer."),
-        "{local}"
-    );
+    assert_contains(&local, "Goal (the last open request): Now the importer.");
     let alone = indexed(&[pi("ok")]).local(&request(4000)).unwrap();
     assert!(alone.contains("- `cargo test -q`: went well (turn 1)"), "{alone}");
 }

@@ -7,92 +7,65 @@ const SECRET: &str = "k7QaBcDeFgHiJkLmNoPqRsTuVwXyZ0123459xZ2";
 fn an_excerpt_says_where_it_stands_and_what_came_of_its_call() {
     let mut messages = vec![user("Port the importer.")];
     messages.extend(ran(
-        "a",
         "cargo test -p importer",
         "Exit code 101\nerror[E0277]: Flurbo is not Send",
-        true,
     ));
     messages.push(user("Once more."));
-    messages.extend(ran(
-        "b",
-        "cargo test -p importer",
-        "test result: ok. 9 passed",
-        false,
-    ));
+    messages.extend(ran("cargo test -p importer", "test result: ok. 9 passed"));
     let found_text = answer_to(&messages, "compile error of the importer: Flurbo");
-    assert!(
-        found_text
-            .contains("Turn 1, before handoff 1: result of Bash `cargo test -p importer` (failed, exit 101)"),
-        "{found_text}"
-    );
-    assert!(
-        found_text.contains("\n   error[E0277]: Flurbo is not Send"),
-        "{found_text}"
-    );
-    assert!(
-        found_text.starts_with("From what was cut (turns 1 to 2, 1 handoff)."),
-        "{found_text}"
-    );
+    let part = "Turn 1, before handoff 1: result of Bash `cargo test -p importer` (failed, exit 101)";
+    assert_contains(&found_text, part);
+    assert_contains(&found_text, "\n   error[E0277]: Flurbo is not Send");
+    assert_begins(&found_text, "From what was cut (turns 1 to 2, 1 handoff).");
 }
 
 #[test]
 fn what_the_harness_puts_after_a_result_is_neither_found_nor_quoted() {
     let reminder = "<system-reminder>\nThe zibble list is empty.\n</system-reminder>";
-    let mut blocks = ran("b", "cat flurbo.md", "", false);
+    let mut blocks = ran("cat flurbo.md", "");
     blocks[1]["content"][0]["content"] = json!([
         {"type": "text", "text": "Flurbo needs 512 slots."},
         {"type": "text", "text": reminder},
     ]);
     let mut messages = vec![user("Read it.")];
     messages.extend(ran(
-        "a",
         "cat notes.md",
         &format!("Flurbo needs 256 slots.\n\n{reminder}\n\n{reminder}"),
-        false,
     ));
     messages.extend(blocks);
     // A file that only quotes such a reminder is the tool's own output.
     let quoted = format!("{reminder}\nis what a murgle looks like.");
-    messages.extend(ran("c", "cat hooks.md", &quoted, false));
+    messages.extend(ran("cat hooks.md", &quoted));
     let found_text = answer_to(&messages, "flurbo slots");
-    assert!(
-        found_text.contains("256 slots") && found_text.contains("512 slots"),
-        "{found_text}"
-    );
+    assert_contains(&found_text, "256 slots");
+    assert_contains(&found_text, "512 slots");
     assert!(!found_text.contains("reminder"), "{found_text}");
     let found_text = answer_to(&messages, "murgle");
     assert!(found_text.contains("The zibble list is empty."), "{found_text}");
     messages.truncate(5);
     let found_text = answer_to(&messages, "zibble");
-    assert!(
-        found_text.starts_with("Nothing found for \"zibble\"."),
-        "{found_text}"
-    );
+    assert_begins(&found_text, "Nothing found for \"zibble\".");
 }
 
 #[test]
 fn a_file_that_changed_later_says_so() {
-    let edit = |id: &str, new: &str| {
+    let edit = |new: &str| {
         called(
-            id,
             "Edit",
             json!({"file_path": "src/limits.rs", "old_string": "x", "new_string": new}),
             "ok",
-            false,
         )
     };
     let mut messages = vec![user("Raise the limit.")];
     messages.extend(called(
-        "r",
         "Read",
         json!({"file_path": "src/limits.rs"}),
         "const FLURBO: u32 = 10;",
-        false,
     ));
     messages.push(user("Higher."));
-    messages.extend(edit("a", "const FLURBO: u32 = 20;"));
+    messages.extend(edit("const FLURBO: u32 = 20;"));
     messages.push(user("Higher still."));
-    messages.extend(edit("b", "const FLURBO: u32 = 30;"));
+    messages.extend(edit("const FLURBO: u32 = 30;"));
     let found_text = answer_to(&messages, "flurbo in src/limits.rs");
     let excerpts: Vec<&str> = found_text.split("\n\n").skip(1).collect();
     assert!(excerpts[0].contains("u32 = 30"), "the newest first: {found_text}");
@@ -113,12 +86,12 @@ fn of_two_results_that_match_alike_the_later_one_stands_first() {
         (&*format!("{listing}flurbo_port = 8080\n"), "flurbo_port = 9090"),
     ] {
         let mut messages = vec![user("Look at it.")];
-        messages.extend(ran("a", "./settings one", early, false));
+        messages.extend(ran("./settings one", early));
         for n in 0..20 {
             messages.push(user(&format!("Next, part {n}.")));
             messages.push(model("Done with that part, as it was asked for."));
         }
-        messages.extend(ran("b", "./settings two", late, false));
+        messages.extend(ran("./settings two", late));
         let found_text = answer_to(&messages, "flurbo_port");
         let (new, old) = (
             found_text.find("= 9090").unwrap(),
@@ -145,10 +118,8 @@ fn the_newest_revision_stands_first_and_the_older_one_says_that_there_is_one() {
         found_text.find("kafka").unwrap(),
     );
     assert!(new < old, "{found_text}");
-    assert!(
-        found_text.contains("Turn 1, before handoff 1: you said; changed later in turn 31"),
-        "{found_text}"
-    );
+    let part = "Turn 1, before handoff 1: you said; changed later in turn 31";
+    assert_contains(&found_text, part);
 }
 
 #[test]
@@ -167,19 +138,15 @@ fn other_forms_and_words_of_like_meaning_are_found() {
 fn no_credential_is_quoted() {
     let mut messages = vec![user("Deploy it.")];
     messages.extend(called(
-        "r",
         "Read",
         json!({"file_path": "/app/.env"}),
         &format!("SEED={SECRET}"),
-        false,
     ));
     messages.extend(ran(
-        "c",
         "curl -sv https://api",
         &format!("> Authorization: Bearer {SECRET}\n< 200"),
-        false,
     ));
-    messages.extend(ran("e", &format!("export API_KEY={SECRET}; make"), "ok", false));
+    messages.extend(ran(&format!("export API_KEY={SECRET}; make"), "ok"));
     messages.push(model(&format!("The value {SECRET} works for the deploy.")));
     for query in [
         "deploy",
@@ -203,10 +170,8 @@ fn no_credential_is_quoted() {
 fn nothing_is_found_politely() {
     let messages = [user("Mend the importer."), model("The retention is 45 days.")];
     let found_text = answer_to(&messages, "retentiom importor");
-    assert!(
-        found_text.starts_with("Nothing found for \"retentiom importor\". Searched: texts, 0 tool calls"),
-        "{found_text}"
-    );
+    let part = "Nothing found for \"retentiom importor\". Searched: texts, 0 tool calls";
+    assert_begins(&found_text, part);
     assert!(
         found_text.ends_with("The nearest words there: importer, retention.")
             || found_text.ends_with("retention, importer."),
@@ -228,12 +193,7 @@ fn nothing_is_found_politely() {
 fn an_answer_is_bounded_whatever_was_cut() {
     let long = |n: usize| format!("the flurbo limit is here, and {n} of it. ").repeat(4_000);
     let mut messages: Vec<Value> = (0..20).map(|n| model(&long(n))).collect();
-    messages.extend(ran(
-        "a",
-        &"flurbo ".repeat(5_000),
-        &"flurbo\n".repeat(50_000),
-        false,
-    ));
+    messages.extend(ran(&"flurbo ".repeat(5_000), &"flurbo\n".repeat(50_000)));
     let found_text = answer_to(&messages, "flurbo limit");
     assert!(
         crate::handoffs::draft::tokens(&found_text) <= 2_000,
@@ -251,23 +211,19 @@ fn no_line_of_ours_and_nothing_of_the_harness_is_quoted() {
         user("[Request interrupted by user]"),
     ];
     let found_text = answer_to(&messages, "flurbo aside interrupted rules");
-    assert!(
-        found_text.contains("Flurbo it is.") && !found_text.contains("handoff-aside"),
-        "{found_text}"
-    );
-    assert!(
-        !found_text.contains("flurbo rules") && !found_text.contains("interrupted by"),
-        "{found_text}"
-    );
+    assert_contains(&found_text, "Flurbo it is.");
+    assert_lacks(&found_text, "handoff-aside");
+    assert_lacks(&found_text, "flurbo rules");
+    assert_lacks(&found_text, "interrupted by");
 }
 
 #[test]
 fn a_call_is_found_by_its_place_in_a_draft() {
     let mut messages = vec![user("Port the importer.")];
-    messages.extend(ran("a", "cargo build", "error: no main", true));
+    messages.extend(failing(ran("cargo build", "error: no main")));
     messages.push(user("Once more."));
-    messages.extend(ran("b", "cargo test", "9 passed", false));
-    messages.extend(ran("c", "cargo doc", "Documenting importer", false));
+    messages.extend(ran("cargo test", "9 passed"));
+    messages.extend(ran("cargo doc", "Documenting importer"));
     for query in ["turn 2, call 2", "Call 2 of turn 2: which build failed?"] {
         let text = answer_to(&messages, query);
         let first = text.lines().find(|line| line.starts_with("1. ")).unwrap();

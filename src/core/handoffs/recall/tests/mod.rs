@@ -5,8 +5,9 @@ mod answers;
 use serde_json::{Value, json};
 
 use super::{CutPart, Question, RecallIndex, RecallIndexSettings};
-use crate::handoffs::testing::{called, model, ran, user, view};
+use crate::handoffs::testing::{called, failing, model, ran, user, view};
 use crate::redact::Redactor;
+use crate::text::testing::{assert_begins, assert_contains, assert_lacks};
 use crate::transcript::Transcript;
 use crate::wire::View;
 

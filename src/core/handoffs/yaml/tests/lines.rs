@@ -1,6 +1,7 @@
 use super::super::time::Time;
 use super::super::{GoalAndNow, goal_and_now, ledger_entry, value_of};
 use super::full;
+use crate::text::testing::assert_contains;
 
 #[test]
 fn both_values_are_read_in_every_style() {
@@ -81,9 +82,6 @@ fn the_ledger_has_one_line_for_each_handoff() {
         "{entry}"
     );
     assert_eq!(lines[4].len(), "- goal: ".len() + 200);
-    assert!(
-        entry.contains("- next: step 1, step 2, step 3, step 4, step 5 +2 more\n"),
-        "{entry}"
-    );
+    assert_contains(&entry, "- next: step 1, step 2, step 3, step 4, step 5 +2 more\n");
     assert!(ledger_entry(&file, "f.yaml", true, at).contains("(auto)"));
 }

@@ -10,6 +10,7 @@ use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
 use crate::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
+use crate::text::testing::assert_contains;
 use crate::tools::{Tool, ToolTable};
 use crate::wire::{Operation, ResponseWatch};
 
@@ -19,12 +20,8 @@ const WATCH: ResponseWatch = ResponseWatch {
 };
 
 fn reading(body: &str) -> RequestReading {
-    RequestReading::new(
-        &WIRE,
-        &Bytes::copy_from_slice(body.as_bytes()),
-        Operation::Generate,
-    )
-    .unwrap()
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    RequestReading::new(&WIRE, &body, Operation::Generate).unwrap()
 }
 
 fn pair(sibling: &str, offset: i32) -> HiddenPair {
@@ -48,21 +45,12 @@ fn pair(sibling: &str, offset: i32) -> HiddenPair {
 
 fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, RewriteOutcome) {
     let tools = ToolTable::new(vec![Tool::handoff(Some("d"), false)]);
-    let done = rewrite(
-        &reading(body),
-        &Rewrite {
-            cut: Cut::None,
-            tools: tool.then_some(&tools),
-            pairs,
-            omitted: None,
-            insertions: &[],
-            more: &[],
-            tags: &[],
-            text_only: None,
-            model: None,
-            previous: None,
-        },
-    );
+    let what = Rewrite {
+        tools: tool.then_some(&tools),
+        pairs,
+        ..Rewrite::default()
+    };
+    let done = rewrite(&reading(body), &what);
     let text = splice::flat(done.rope.clone());
     let _: serde_json::Value = serde_json::from_slice(&text).unwrap();
     (String::from_utf8(text.to_vec()).unwrap(), done)

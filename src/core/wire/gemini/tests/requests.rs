@@ -43,22 +43,18 @@ fn facts_come_from_the_config() {
         (untooled::unfit(&read.view).is_none(), read.view.facts)
     };
     assert!(facts(r#""generationConfig":{"responseMimeType":"text/plain","candidateCount":1,"maxOutputTokens":1024}"#).0);
-    for (rest, choice) in [
+    for (config, choice) in [
+        (r#""mode":"ANY""#, ToolChoice::Forced),
         (
-            r#""toolConfig":{"functionCallingConfig":{"mode":"ANY"}}"#,
+            r#""mode":"AUTO","allowedFunctionNames":["f"]"#,
             ToolChoice::Forced,
         ),
-        (
-            r#""toolConfig":{"functionCallingConfig":{"mode":"AUTO","allowedFunctionNames":["f"]}}"#,
-            ToolChoice::Forced,
-        ),
-        (
-            r#""toolConfig":{"functionCallingConfig":{"mode":"NONE"}}"#,
-            ToolChoice::None,
-        ),
+        (r#""mode":"NONE""#, ToolChoice::None),
     ] {
-        let (eligible, facts) = facts(rest);
-        assert_eq!((eligible, facts.choice), (false, choice), "{rest}");
+        let (eligible, facts) = facts(&format!(
+            r#""toolConfig":{{"functionCallingConfig":{{{config}}}}}"#
+        ));
+        assert_eq!((eligible, facts.choice), (false, choice), "{config}");
     }
     for config in [
         r#""responseMimeType":"application/json""#,
@@ -68,10 +64,8 @@ fn facts_come_from_the_config() {
         r#""maxOutputTokens":100"#,
         r#""responseModalities":["AUDIO"]"#,
     ] {
-        assert!(
-            !facts(&format!(r#""generationConfig":{{{config}}}"#)).0,
-            "{config}"
-        );
+        let (eligible, _) = facts(&format!(r#""generationConfig":{{{config}}}"#));
+        assert!(!eligible, "{config}");
     }
     assert!(facts(r#""cachedContent":"cachedContents/x""#).1.server_side);
 }
@@ -84,10 +78,7 @@ fn a_request_inside_an_envelope_is_rewritten_there() {
         );
         assert_eq!(reading(&body).view.facts.session.as_deref(), Some("s"));
         let (out, _) = rewritten(&body, &[], true);
-        assert!(
-            out.contains(r#""functionDeclarations":[{"name":"session_handoff""#),
-            "{out}"
-        );
+        assert_contains(&out, r#""functionDeclarations":[{"name":"session_handoff""#);
     }
 }
 
@@ -124,29 +115,17 @@ fn single_objects_are_read_and_not_edited() {
     let read = reading(&part);
     let found = read.candidates();
     assert_eq!(found.len(), 1);
-    let done = rewrite(
-        &read,
-        &Rewrite {
-            cut: Cut::At {
-                candidate: &found[0],
-                prompt: Some("p"),
-                head: r#"{"role":"user"}"#,
-            },
-            tools: None,
-            pairs: &[],
-            omitted: None,
-            insertions: &[],
-            more: &[],
-            tags: &[],
-            text_only: None,
-            model: None,
-            previous: None,
-        },
-    );
-    assert_eq!(
-        splice::flat(done.rope),
-        r#"{"contents":[{"role":"user"},{"role":"model","parts":{"text":"rest"}}]}"#
-    );
+    let cut = Cut::At {
+        candidate: &found[0],
+        prompt: Some("p"),
+        head: r#"{"role":"user"}"#,
+    };
+    let what = Rewrite {
+        cut,
+        ..Rewrite::default()
+    };
+    let wanted = r#"{"contents":[{"role":"user"},{"role":"model","parts":{"text":"rest"}}]}"#;
+    assert_eq!(splice::flat(rewrite(&read, &what).rope), wanted);
 }
 
 #[test]
@@ -238,10 +217,8 @@ fn a_pair_finds_its_sibling_whatever_is_left_of_it() {
         let (out, done) = rewritten(&transcript(&model(sibling)), &[pair(&key, -1)], false);
         assert_eq!(done.placed.len(), 1, "{sibling}");
         assert!(out.contains(&format!("{HIDDEN},{sibling}")), "{out}");
-        assert!(
-            out.contains(&format!(r#"[{RESULT},{{"functionResponse":{{"name":"f"}}}}"#)),
-            "{out}"
-        );
+        let part = format!(r#"[{RESULT},{{"functionResponse":{{"name":"f"}}}}"#);
+        assert_contains(&out, &part);
     }
     for other in [
         r#"{"functionCall":{"name":"f","args":{"a":2,"b":"x"}}}"#,
@@ -265,14 +242,7 @@ fn equal_calls_are_distinguished_by_their_order() {
 fn positions_hold_across_contents_and_joined_texts() {
     let text = |t: &str| format!(r#"{{"text":"{t}"}}"#);
     let thought = r#"{"text":"hm","thought":true}"#.to_owned();
-    let apart = [
-        thought.clone(),
-        F.into(),
-        text("a"),
-        text(""),
-        text("b"),
-        G.into(),
-    ];
+    let apart = [thought, F.into(), text("a"), text(""), text("b"), G.into()];
     let joined = [F.to_owned(), text("ab"), G.to_owned()];
     let one_each: Vec<String> = apart.iter().map(|p| model(p)).collect();
     for (contents, wanted) in [
@@ -284,12 +254,8 @@ fn positions_hold_across_contents_and_joined_texts() {
         assert_eq!(keys.len(), 2);
         let (out, _) = rewritten(&body, &[pair(&keys[0], 1)], false);
         assert!(out.contains(&wanted), "{out}");
-        assert!(
-            out.contains(&format!(
-                r#""name":"f"}}}},{RESULT},{{"functionResponse":{{"name":"g""#
-            )),
-            "{out}"
-        );
+        let part = format!(r#""name":"f"}}}},{RESULT},{{"functionResponse":{{"name":"g""#);
+        assert_contains(&out, &part);
     }
 }
 
@@ -298,11 +264,10 @@ fn a_result_that_has_no_place_yet_gets_a_content_of_its_own() {
     let body = format!(r#"{{"contents":[{}]}}"#, model(F));
     let keys = reading(&body).call_names();
     let (out, _) = rewritten(&body, &[pair(&keys[0], 0)], false);
+    let result = format!(r#"{{"role":"user","parts":[{RESULT}]}}"#);
     assert_eq!(
         out,
-        format!(
-            r#"{{"contents":[{{"role":"model","parts":[{F},{HIDDEN}]}},{{"role":"user","parts":[{RESULT}]}}]}}"#
-        )
+        format!(r#"{{"contents":[{},{result}]}}"#, model(&[F, HIDDEN].join(",")))
     );
 }
 
@@ -319,21 +284,15 @@ fn a_step_whose_signature_is_lost_says_so() {
     let body = lost(G);
     let word = r#"{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"name":"g""#;
     assert!(rewritten(&body, &[], true).0.contains(word));
+    let says_so =
+        |body: &str, pairs: &[HiddenPair], tool| rewritten(body, pairs, tool).0.contains("skip_thought");
     // Unchanged without the tool, with the pair restored, and if the call is signed.
-    assert!(!rewritten(&body, &[], false).0.contains("skip_thought"));
+    assert!(!says_so(&body, &[], false));
     let keys = reading(&body).call_names();
-    assert!(
-        !rewritten(&body, &[pair(&keys[1], -1)], true)
-            .0
-            .contains("skip_thought")
-    );
-    assert!(!rewritten(&signed, &[], true).0.contains("skip_thought"));
+    assert!(!says_so(&body, &[pair(&keys[1], -1)], true));
+    assert!(!says_so(&signed, &[], true));
     // Calls of a model that never signed stay unchanged.
-    assert!(
-        !rewritten(&transcript(&model(G)), &[], true)
-            .0
-            .contains("skip_thought")
-    );
+    assert!(!says_so(&transcript(&model(G)), &[], true));
 }
 
 #[test]
@@ -367,16 +326,10 @@ fn an_aside_splits_its_content() {
     ] {
         let (out, done) = rewritten(&body(&parts), std::slice::from_ref(&aside), false);
         assert_eq!(done.placed.len(), 1);
-        assert!(
-            out.contains(&format!(r#"{{"parts":{before},"role":"model"}},{result}"#)),
-            "{out}"
-        );
-        match after {
-            Some(after) => assert!(
-                out.ends_with(&format!(r#"{{"parts":{after},"role":"model"}}]}}"#)),
-                "{out}"
-            ),
-            None => assert!(out.ends_with("}}}]}]}"), "{out}"),
-        }
+        assert_contains(&out, &format!(r#"{{"parts":{before},"role":"model"}},{result}"#));
+        let end = after.map_or("}}}]}]}".to_owned(), |after| {
+            format!(r#"{{"parts":{after},"role":"model"}}]}}"#)
+        });
+        assert!(out.ends_with(&end), "{out}");
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::response::{StreamMerge, Verdict, VerdictInput, judge};
 use crate::wire::View;
-use crate::wire::{Ending, Framing, StopReason};
+use crate::wire::{Ending, Framing, Leg, LegReport, StopReason};
 use serde_json::{Value, json};
 
 const OURS: &str =
@@ -44,6 +44,20 @@ fn values(out: &[Bytes]) -> Vec<Value> {
         .collect()
 }
 
+/// The contents of the request that asks the model again, with this pair.
+fn asked_again(merge: &StreamMerge, pair: HiddenPair) -> String {
+    let spoken = merge.spoken().unwrap();
+    (WIRE.functions.ask_again)(&spoken, &[pair], crate::tools::ToolNames::HANDOFF).unwrap()
+}
+
+fn read_reply(body: &str) -> Option<LegReport> {
+    WIRE.reply(
+        &View::empty(WIRE.id()),
+        &Bytes::copy_from_slice(body.as_bytes()),
+        WATCH,
+    )
+}
+
 fn parts(value: &Value) -> &Value {
     &value["candidates"][0]["content"]["parts"]
 }
@@ -74,14 +88,8 @@ fn only_the_last_chunk_has_usage_and_the_rest_stays_as_it_came() {
 fn no_chunk_without_parts_is_made() {
     let usage_only = "data: {\"usageMetadata\":{\"promptTokenCount\":9},\"responseId\":\"r\"}\r\n\r\n";
     let grounded = "data: {\"candidates\":[{\"groundingMetadata\":{\"x\":1}}]}\r\n\r\n";
-    let stream = [
-        usage_only,
-        &chunk("", ""),
-        &chunk(OURS, ""),
-        grounded,
-        &chunk("", STOP),
-    ]
-    .concat();
+    let (empty, ours, last) = (chunk("", ""), chunk(OURS, ""), chunk("", STOP));
+    let stream = [usage_only, &empty, &ours, grounded, &last].concat();
     let (mut merge, mut out) = fed(&stream, 0);
     merge.close(Ending::WithoutCall, &mut out);
     let values = values(&out);
@@ -189,16 +197,13 @@ fn streamed_arguments_are_collected_at_every_split() {
 #[test]
 fn streamed_arguments_of_every_type_are_collected() {
     let part = |call: &str| chunk(&format!(r#"{{"functionCall":{call}}}"#), "");
+    let arguments = |all: &str| part(&format!(r#"{{"partialArgs":[{all}],"willContinue":true}}"#));
     let stream = [
         part(r#"{"name":"session_handoff","id":"r","willContinue":true}"#),
-        part(
-            r#"{"partialArgs":[{"jsonPath":"$.query","stringValue":"the ","willContinue":true}],"willContinue":true}"#,
-        ),
-        part(
-            r#"{"partialArgs":[{"jsonPath":"$.query","stringValue":"port"},{"jsonPath":"$.limit","numberValue":3}],"willContinue":true}"#,
-        ),
-        part(
-            r#"{"partialArgs":[{"jsonPath":"$.exact","boolValue":true},{"jsonPath":"$.none","nullValue":"NULL_VALUE"}],"willContinue":true}"#,
+        arguments(r#"{"jsonPath":"$.query","stringValue":"the ","willContinue":true}"#),
+        arguments(r#"{"jsonPath":"$.query","stringValue":"port"},{"jsonPath":"$.limit","numberValue":3}"#),
+        arguments(
+            r#"{"jsonPath":"$.exact","boolValue":true},{"jsonPath":"$.none","nullValue":"NULL_VALUE"}"#,
         ),
         part("{}"),
         chunk(&text(""), STOP),
@@ -211,10 +216,8 @@ fn streamed_arguments_of_every_type_are_collected() {
 
 #[test]
 fn a_run_cut_off_is_no_whole_call() {
-    let stream = chunk(
-        r#"{"functionCall":{"name":"session_handoff","willContinue":true}}"#,
-        "",
-    ) + &chunk(&text(""), r#","finishReason":"MAX_TOKENS""#);
+    let begun = r#"{"functionCall":{"name":"session_handoff","willContinue":true}}"#;
+    let stream = chunk(begun, "") + &chunk(&text(""), r#","finishReason":"MAX_TOKENS""#);
     let (mut merge, mut out) = fed(&stream, 0);
     assert!(!merge.report().hidden[0].complete);
     assert_eq!(judge(merge.report(), &now()), Verdict::End(Ending::Own));
@@ -308,23 +311,14 @@ fn the_follow_up_repeats_the_models_output() {
         place: InsertionPoint::Aside,
         ..pair("", 0)
     };
-    let more = (WIRE.functions.ask_again)(
-        &merge.spoken().unwrap(),
-        &[refused],
-        crate::tools::ToolNames::HANDOFF,
-    )
-    .unwrap();
+    let more = asked_again(&merge, refused);
     let contents: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();
     assert_eq!(contents[0], json!({"role":"model","parts":[{"text":"a"}, ours]}));
     let result = &contents[1]["parts"][0]["functionResponse"];
     assert_eq!(result["name"], "session_handoff");
-    assert!(
-        result["response"]["error"]
-            .as_str()
-            .unwrap()
-            .starts_with("Handoff refused")
-    );
+    let error = result["response"]["error"].as_str().unwrap();
+    assert!(error.starts_with("Handoff refused"), "{error}");
 }
 
 #[test]
@@ -335,48 +329,28 @@ fn streamed_arguments_are_repeated_whole() {
         call: call.clone(),
         ..pair("", 0)
     };
-    let more = (WIRE.functions.ask_again)(
-        &merge.spoken().unwrap(),
-        &[known],
-        crate::tools::ToolNames::HANDOFF,
-    )
-    .unwrap();
+    let more = asked_again(&merge, known);
     assert!(more.contains(&call), "{more}");
 }
 
 #[test]
 fn replies_without_a_candidate_are_read_and_joined() {
-    let blocked = Bytes::from_static(
-        br#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3}}"#,
-    );
-    let report = WIRE.reply(&View::empty(WIRE.id()), &blocked, WATCH).unwrap();
+    let body = r#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3}}"#;
+    let report = read_reply(body).unwrap();
     assert_eq!(report.stop, StopReason::Refused);
-    assert!(
-        WIRE.reply(
-            &View::empty(WIRE.id()),
-            &Bytes::from_static(b"{\"error\":{}}"),
-            WATCH
-        )
-        .is_none()
-    );
-    let leg = crate::wire::Leg {
-        body: blocked,
-        report,
-        then: None,
-    };
+    assert!(read_reply("{\"error\":{}}").is_none());
+    let (body, then) = (body.into(), None);
+    let leg = Leg { body, report, then };
     let joined: Value = serde_json::from_slice(&WIRE.join(&[leg], None, Ending::Own)).unwrap();
     assert_eq!(*parts(&joined), json!([{"text":""}]));
 }
 
 #[test]
 fn grounding_of_the_last_leg_counts_parts_anew() {
-    let leg = |body: &str| {
-        let body = Bytes::copy_from_slice(body.as_bytes());
-        crate::wire::Leg {
-            report: WIRE.reply(&View::empty(WIRE.id()), &body, WATCH).unwrap(),
-            body,
-            then: Some("m".into()),
-        }
+    let leg = |body: &'static str| Leg {
+        report: read_reply(body).unwrap(),
+        body: body.into(),
+        then: Some("m".into()),
     };
     let one = leg(r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}"#);
     let two = leg(
@@ -384,9 +358,7 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
     );
     let joined: Value = serde_json::from_slice(&WIRE.join(&[one, two], None, Ending::Own)).unwrap();
     let supports = &joined["candidates"][0]["groundingMetadata"]["groundingSupports"];
-    let indices: Vec<_> = (0..3)
-        .map(|i| supports[i]["segment"]["partIndex"].clone())
-        .collect();
+    let indices = [0, 1, 2].map(|i| supports[i]["segment"]["partIndex"].clone());
     assert_eq!(indices, [2, 3, 2]);
 }
 

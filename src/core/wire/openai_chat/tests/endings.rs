@@ -10,7 +10,7 @@ use crate::wire::{Ending, StopReason};
 fn nothing_of_ours_goes_by_byte_for_byte() {
     let azure = r#"data: {"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[{"prompt_index":0}]}"#;
     let late = r#"data: {"id":"","object":"","created":0,"model":"","choices":[{"index":0,"finish_reason":null,"content_filter_offsets":{}}],"usage":null}"#;
-    let leg = [
+    let filtered = [
         ": hello\n\n",
         azure,
         "\n\n",
@@ -25,54 +25,39 @@ fn nothing_of_ours_goes_by_byte_for_byte() {
         DONE,
     ]
     .concat();
-    for cut in 0..leg.len() {
-        let (shown, report) = run_at(USAGE, None, &[(leg.clone(), AfterLeg::Close(Ending::Own))], cut);
-        assert_eq!(String::from_utf8_lossy(&shown), leg);
-        assert!(report.ended);
+    let legs = [(filtered.clone(), AfterLeg::Close(Ending::Own))];
+    for cut in 0..filtered.len() {
+        let (shown, report) = run_at(USAGE, None, &legs, cut);
+        assert_eq!(String::from_utf8_lossy(&shown), filtered);
+        let usage = report.usage;
         assert_eq!(
-            (report.usage.input, report.usage.cache_read, report.usage.output),
-            (0, 7, 3)
+            (usage.input, usage.cache_read, usage.output, report.ended),
+            (0, 7, 3, true)
         );
     }
     // The filter results of a later leg stay unchanged.
-    let first = [&role(), &call(ours("{}")), &finish("tool_calls"), DONE].concat();
+    let first = leg(&call(ours("{}")), "tool_calls");
     let (shown, _) = run(
         USAGE,
-        &[(first, AfterLeg::Say("S")), (leg, AfterLeg::Close(Ending::Own))],
+        &[
+            (first, AfterLeg::Say("S")),
+            (filtered, AfterLeg::Close(Ending::Own)),
+        ],
     );
-    let named: Vec<_> = shown
-        .iter()
-        .filter(|e| e.is_object())
-        .map(|e| &e["object"])
-        .collect();
-    assert_eq!(named.iter().filter(|o| **o == "").count(), 2);
+    assert_eq!(shown.iter().filter(|event| event["object"] == "").count(), 2);
 }
 
 #[test]
 fn usage_that_was_not_requested_is_not_shown() {
-    let leg = [&role(), &finish("stop"), &usage(2, 3), DONE].concat();
+    let last = billed_leg("", "stop", (2, 3));
     // A request that cannot have had the tool: baton does not touch the response.
-    let (shown, _) = alone(
-        r#"{"stream":true,"messages":[{"role":"user","content":"u"}]}"#,
-        leg.clone(),
-    );
-    assert_eq!(shown.len(), 4);
-    let (shown, report) = alone(NO_USAGE, leg);
+    let untooled = r#"{"stream":true,"messages":[{"role":"user","content":"u"}]}"#;
+    assert_eq!(alone(untooled, last.clone()).0.len(), 4);
+    let (shown, report) = alone(NO_USAGE, last.clone());
     assert_eq!(shown.len(), 3);
     assert_eq!((report.usage.output, report.parts), (3, 0));
-    let first = [
-        &role(),
-        &call(ours("{}")),
-        &finish("tool_calls"),
-        &usage(20, 5),
-        DONE,
-    ]
-    .concat();
-    let second = [&role(), &finish("stop"), &usage(2, 3), DONE].concat();
-    let legs = [
-        (first, AfterLeg::Say("S")),
-        (second, AfterLeg::Close(Ending::Own)),
-    ];
+    let first = billed_leg(&call(ours("{}")), "tool_calls", (20, 5));
+    let legs = [(first, AfterLeg::Say("S")), (last, AfterLeg::Close(Ending::Own))];
     let (shown, _) = run(NO_USAGE, &legs);
     assert_eq!(shown.len(), 4);
     assert!(shown[1].get("usage").is_none());
@@ -87,57 +72,40 @@ fn usage_that_was_not_requested_is_not_shown() {
 #[test]
 fn many_choices_and_errors_go_by() {
     let many = r#"{"stream":true,"n":2,"messages":[{"role":"user","content":"u"}]}"#;
-    let leg = [
-        &role(),
-        &call(ours("{}")),
-        &finish("tool_calls"),
-        &usage(1, 1),
-        DONE,
-    ]
-    .concat();
-    let (shown, report) = run_at(many, None, &[(leg.clone(), AfterLeg::Close(Ending::Own))], 9);
-    assert_eq!(shown, leg.as_bytes());
-    assert!(report.hidden.is_empty());
-    let leg = [&role(), "data: {\"error\":{\"message\":\"m\"}}\n\n"].concat();
-    let (shown, report) = run_at(USAGE, None, &[(leg.clone(), AfterLeg::Close(Ending::Own))], 9);
-    assert_eq!(shown, leg.as_bytes());
+    let unchanged = |request: &str, leg: String| {
+        let (shown, report) = run_at(request, None, &[(leg.clone(), AfterLeg::Close(Ending::Own))], 9);
+        assert_eq!(shown, leg.as_bytes());
+        report
+    };
+    let calls = billed_leg(&call(ours("{}")), "tool_calls", (1, 1));
+    assert!(unchanged(many, calls).hidden.is_empty());
+    let report = unchanged(USAGE, role() + "data: {\"error\":{\"message\":\"m\"}}\n\n");
     assert_eq!((report.stop, report.ended), (StopReason::Error, false));
 }
 
 #[test]
 fn a_stream_is_ended_by_us_where_upstream_cannot() {
-    let leg = [
-        &role(),
-        &call(ours("{}")),
-        &finish("tool_calls"),
-        &usage(20, 5),
-        DONE,
-    ]
-    .concat();
+    let calls = billed_leg(&call(ours("{}")), "tool_calls", (20, 5));
     for ending in [
         Ending::Stopped { next_input: 11 },
         Ending::Lost { next_input: 11 },
     ] {
         let legs = [
-            (leg.clone(), AfterLeg::Say("S")),
+            (calls.clone(), AfterLeg::Say("S")),
             (String::new(), AfterLeg::Close(ending)),
         ];
         let (shown, _) = run(USAGE, &legs);
         assert_eq!(message(&shown)["reason"], "stop");
+        let usage = json!({"prompt_tokens":11,"completion_tokens":5,"total_tokens":16});
         assert_eq!(
-            shown[3]["usage"],
-            json!({"prompt_tokens":11,"completion_tokens":5,"total_tokens":16})
-        );
-        assert_eq!(
-            (shown[3]["id"].clone(), &shown[4]),
-            (json!("one"), &json!("[DONE]"))
+            [&shown[3]["usage"], &shown[3]["id"], &shown[4]],
+            [&usage, &json!("one"), &json!("[DONE]")]
         );
         assert_eq!(run(NO_USAGE, &legs).0.len(), 4);
     }
-    let (shown, _) = run(USAGE, &[(leg, AfterLeg::Close(Ending::WithoutCall))]);
+    let (shown, _) = run(USAGE, &[(calls, AfterLeg::Close(Ending::WithoutCall))]);
     assert_eq!(message(&shown)["reason"], "stop");
-    let cut = [&role(), &call(ours("{\"pro")), &finish("length"), DONE].concat();
-    let (shown, report) = alone(USAGE, cut);
+    let (shown, report) = alone(USAGE, leg(&call(ours("{\"pro")), "length"));
     assert_eq!(message(&shown)["reason"], "length");
     assert!(!report.hidden[0].complete);
 }
@@ -159,13 +127,8 @@ fn a_response_that_goes_on_says_its_sentinel_first() {
         delta(json!({"role":"assistant","content":"hi"})),
         delta(json!({"content":"hi"})),
     ] {
-        let leg = [
-            &first,
-            &delta(json!({"role":"assistant","content":"!"})),
-            &finish("stop"),
-            DONE,
-        ]
-        .concat();
+        let second = delta(json!({"role":"assistant","content":"!"}));
+        let leg = [&first, &second, &finish("stop"), DONE].concat();
         let legs = [(leg.clone(), AfterLeg::Close(Ending::Own))];
         let (whole, _) = run_at(USAGE, Some("S"), &legs, leg.len());
         let events = events(&whole);
@@ -181,8 +144,8 @@ fn model_text_like_ours_is_broken_up_across_deltas() {
     let text = "see [[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]] there";
     for cut in 0..text.len() {
         let pieces = [&text[..cut], &text[cut..]].map(|t| delta(json!({"content":t})));
-        let leg = [&role(), &pieces.concat(), &finish("stop"), DONE].concat();
-        let (bytes, report) = run_at(USAGE, None, &[(leg, AfterLeg::Close(Ending::Own))], 50);
+        let legs = [(leg(&pieces.concat(), "stop"), AfterLeg::Close(Ending::Own))];
+        let (bytes, report) = run_at(USAGE, None, &legs, 50);
         let wanted = text.replace("resume:", "resume\\:");
         assert_eq!(message(&events(&bytes))["content"], wanted.as_str());
         assert_eq!(report.escaped_sentinels, 1);
@@ -194,7 +157,7 @@ fn pending_ends_wait_and_keepalives_are_comments() {
     let mut merge = machine(USAGE);
     merge.machine.hold_ends();
     let mut out = Vec::new();
-    let leg = [&role(), &finish("stop"), &usage(1, 1), DONE].concat();
+    let leg = billed_leg("", "stop", (1, 1));
     merge.feed(leg.clone().into(), &mut out);
     assert_eq!(out.concat(), role().as_bytes());
     merge.close(Ending::Own, &mut out);

@@ -20,12 +20,13 @@ pub(super) fn chunk_of(leg: &str, choices: Value, usage: Value) -> String {
     format!("data: {chunk}\n\n")
 }
 
+fn choice(delta: Value, reason: Option<&str>) -> String {
+    let choice = json!({"index":0,"delta":delta,"logprobs":null,"finish_reason":reason});
+    chunk_of("one", json!([choice]), Value::Null)
+}
+
 pub(super) fn delta(delta: Value) -> String {
-    chunk_of(
-        "one",
-        json!([{"index":0,"delta":delta,"logprobs":null,"finish_reason":null}]),
-        Value::Null,
-    )
+    choice(delta, None)
 }
 
 pub(super) fn call(element: Value) -> String {
@@ -33,11 +34,7 @@ pub(super) fn call(element: Value) -> String {
 }
 
 pub(super) fn finish(reason: &str) -> String {
-    chunk_of(
-        "one",
-        json!([{"index":0,"delta":{},"logprobs":null,"finish_reason":reason}]),
-        Value::Null,
-    )
+    choice(json!({}), Some(reason))
 }
 
 pub(super) fn usage(prompt: u64, completion: u64) -> String {
@@ -52,6 +49,16 @@ pub(super) const ROLE: &str = r#"{"role":"assistant","content":""}"#;
 
 pub(super) fn role() -> String {
     delta(serde_json::from_str(ROLE).unwrap())
+}
+
+/// A leg of these frames, from the role to the end.
+pub(super) fn leg(frames: &str, reason: &str) -> String {
+    [&role(), frames, &finish(reason), DONE].concat()
+}
+
+/// The same with this usage at its end.
+pub(super) fn billed_leg(frames: &str, reason: &str, (prompt, completion): (u64, u64)) -> String {
+    [&role(), frames, &finish(reason), &usage(prompt, completion), DONE].concat()
 }
 
 pub(super) fn ours(arguments: &str) -> Value {

@@ -47,30 +47,15 @@ fn roles_and_parts() {
 fn facts() {
     assert!(with(r#""n":2"#).facts.many);
     assert!(!with(r#""n":1"#).facts.many);
-    assert!(
-        with(r#""response_format":{"type":"json_schema"}"#)
-            .facts
-            .structured
-    );
-    assert!(!with(r#""response_format":{"type":"text"}"#).facts.structured);
-    assert!(with(r#""guided_regex":"a+""#).facts.structured);
-    assert!(
-        with(r#""max_tokens":null,"max_completion_tokens":1"#)
-            .facts
-            .cramped
-    );
-    assert!(
-        !with(r#""max_tokens":4096,"max_completion_tokens":null"#)
-            .facts
-            .cramped
-    );
-    assert!(with(r#""modalities":["text","audio"]"#).facts.server_side);
-    assert!(
-        with(r#""stream_options":{"include_usage":true}"#)
-            .facts
-            .wants_usage
-    );
-    let choice = |raw: &str| with(&format!(r#""tool_choice":{raw}"#)).facts.choice;
+    let facts = |members: &str| with(members).facts;
+    assert!(facts(r#""response_format":{"type":"json_schema"}"#).structured);
+    assert!(!facts(r#""response_format":{"type":"text"}"#).structured);
+    assert!(facts(r#""guided_regex":"a+""#).structured);
+    assert!(facts(r#""max_tokens":null,"max_completion_tokens":1"#).cramped);
+    assert!(!facts(r#""max_tokens":4096,"max_completion_tokens":null"#).cramped);
+    assert!(facts(r#""modalities":["text","audio"]"#).server_side);
+    assert!(facts(r#""stream_options":{"include_usage":true}"#).wants_usage);
+    let choice = |raw: &str| facts(&format!(r#""tool_choice":{raw}"#)).choice;
     assert_eq!(choice(r#""none""#), ToolChoice::None);
     assert_eq!(choice(r#""auto""#), ToolChoice::Auto);
     assert_eq!(choice("null"), ToolChoice::Auto);
@@ -81,13 +66,16 @@ fn facts() {
     ] {
         assert_eq!(choice(forced), ToolChoice::Forced);
     }
-    let session = |raw: &str| with(raw).facts.session;
-    assert_eq!(
-        session(r#""metadata":{"session_id":"m"},"prompt_cache_key":"k""#).as_deref(),
-        Some("k")
-    );
-    assert_eq!(session(r#""metadata":{"session_id":"m"}"#).as_deref(), Some("m"));
-    assert_eq!(session(r#""user":"somebody""#), None);
+    for (members, session) in [
+        (
+            r#""metadata":{"session_id":"m"},"prompt_cache_key":"k""#,
+            Some("k"),
+        ),
+        (r#""metadata":{"session_id":"m"}"#, Some("m")),
+        (r#""user":"somebody""#, None),
+    ] {
+        assert_eq!(facts(members).session.as_deref(), session, "{members}");
+    }
 }
 
 #[test]
@@ -122,24 +110,25 @@ fn usage_is_requested_where_the_agent_did_not() {
         serde_json::from_slice::<Value>(&sent).unwrap()["stream_options"].take()
     };
     let usage = json!({"include_usage": true});
-    assert_eq!(options_for(r#""stream":true"#), usage);
-    assert_eq!(options_for(r#""stream":true,"stream_options":null"#), usage);
-    assert_eq!(options_for(r#""stream":true,"stream_options":{}"#), usage);
-    assert_eq!(
-        options_for(r#""stream_options":{"include_usage":false},"stream":true"#),
-        usage
-    );
-    assert_eq!(
-        options_for(r#""stream":true,"stream_options":{"include_obfuscation":false}"#),
-        json!({"include_usage": true, "include_obfuscation": false})
-    );
-    assert_eq!(options_for(r#""stream":false"#), Value::Null);
-    assert!(
-        crate::wire::openai_chat::request::companions(&with(
-            r#""stream":true,"stream_options":{"include_usage":true}"#
-        ))
-        .is_empty()
-    );
+    let both = json!({"include_usage": true, "include_obfuscation": false});
+    for (members, options) in [
+        (r#""stream":true"#, &usage),
+        (r#""stream":true,"stream_options":null"#, &usage),
+        (r#""stream":true,"stream_options":{}"#, &usage),
+        (
+            r#""stream_options":{"include_usage":false},"stream":true"#,
+            &usage,
+        ),
+        (
+            r#""stream":true,"stream_options":{"include_obfuscation":false}"#,
+            &both,
+        ),
+        (r#""stream":false"#, &Value::Null),
+    ] {
+        assert_eq!(options_for(members), *options, "{members}");
+    }
+    let wanted = with(r#""stream":true,"stream_options":{"include_usage":true}"#);
+    assert!(crate::wire::openai_chat::request::companions(&wanted).is_empty());
 }
 
 #[test]
@@ -205,13 +194,8 @@ fn beside_counts_calls_alone() {
         ("b", -2, ["h", "a", "b"]),
     ] {
         let sent = upstream(&messages, &[beside("h", sibling, offset)]);
-        let calls: Vec<_> = sent[1]["tool_calls"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|c| c["id"].clone())
-            .collect();
-        assert_eq!(calls, wanted);
+        let calls = [0, 1, 2, 3].map(|n| sent[1]["tool_calls"][n]["id"].as_str().unwrap_or_default());
+        assert_eq!(calls[..], [&wanted[..], &[""]].concat());
         assert_eq!(sent[1]["content"], texts);
         assert_eq!(
             [&sent[2], &sent[3]["tool_call_id"], &sent[4]["tool_call_id"]],
@@ -268,21 +252,17 @@ fn a_list_is_split_at_its_aside() {
     let message = |content: Value| json!({"role":"assistant","content":content});
     let [call, result] = split(json!([text("a"), text("b")]));
     let glued = message(json!([text("a"), text(&format!("b{mark}c")), text("d")]));
-    assert_eq!(
-        follow_up(glued),
-        [
-            call.clone(),
-            result.clone(),
-            message(json!([text("c"), text("d")]))
-        ]
-    );
     let apart = message(json!([text("a"), text("b"), text(&mark), text("d")]));
-    assert_eq!(
-        follow_up(apart),
-        [call.clone(), result.clone(), message(json!([text("d")]))]
-    );
     let last = message(json!([text("a"), text("b"), text(&mark)]));
-    assert_eq!(follow_up(last), [call, result.clone()]);
+    for (given, rest) in [
+        (glued, Some(json!([text("c"), text("d")]))),
+        (apart, Some(json!([text("d")]))),
+        (last, None),
+    ] {
+        let mut wanted = vec![call.clone(), result.clone()];
+        wanted.extend(rest.map(message));
+        assert_eq!(follow_up(given), wanted);
+    }
     let calls = json!([{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]);
     let only = json!({"role":"assistant","content":[text(&mark)],"tool_calls":calls});
     let rest = json!({"role":"assistant","content":null,"tool_calls":calls});

@@ -40,28 +40,18 @@ fn a_call_of_ours_is_hidden_however_it_is_spelled() {
     ];
     for way in ways {
         let deltas: String = way.into_iter().map(call).collect();
-        let leg = [&role(), &deltas, &finish("tool_calls"), &usage(9, 1), DONE].concat();
-        let (events, report) = run(
-            USAGE,
-            &[
-                (leg, AfterLeg::Say("S")),
-                (
-                    [
-                        &delta(json!({"role":"assistant","content":"two"})),
-                        &finish("stop"),
-                        DONE,
-                    ]
-                    .concat(),
-                    AfterLeg::Close(Ending::Own),
-                ),
-            ],
-        );
+        let first = billed_leg(&deltas, "tool_calls", (9, 1));
+        let two = delta(json!({"role":"assistant","content":"two"}));
+        let second = [&two, &finish("stop"), DONE].concat();
+        let legs = [
+            (first, AfterLeg::Say("S")),
+            (second, AfterLeg::Close(Ending::Own)),
+        ];
+        let (events, report) = run(USAGE, &legs);
         assert_eq!(report.stop, StopReason::Done);
-        assert_eq!(
-            message(&events),
-            json!({"role":"assistant","content":"Stwo","calls":[],"reason":"stop"})
-        );
-        let (_, report) = alone(USAGE, [&role(), &deltas, &finish("tool_calls"), DONE].concat());
+        let whole = json!({"role":"assistant","content":"Stwo","calls":[],"reason":"stop"});
+        assert_eq!(message(&events), whole);
+        let (_, report) = alone(USAGE, leg(&deltas, "tool_calls"));
         let call = &report.hidden[0];
         assert_eq!((call.id.as_str(), call.complete, call.after), ("h", true, 0));
         assert_eq!(call.arguments, r#"{"prompt":"p"}"#);
@@ -72,19 +62,12 @@ fn a_call_of_ours_is_hidden_however_it_is_spelled() {
 fn a_call_whose_name_could_be_ours_waits_no_longer_than_that() {
     let start = json!({"index":0,"id":"c","type":"function","function":{"name":"session"}});
     for rest in [
-        vec![call(json!({"index":0,"function":{"name":"_list"}}))],
-        vec![call(json!({"index":0,"function":{"arguments":"{}"}}))],
-        vec![],
+        call(json!({"index":0,"function":{"name":"_list"}})),
+        call(json!({"index":0,"function":{"arguments":"{}"}})),
+        String::new(),
     ] {
-        let leg = [
-            &role(),
-            &call(start.clone()),
-            &delta(json!({"content":"text flows"})),
-            &rest.concat(),
-            &finish("tool_calls"),
-            DONE,
-        ]
-        .concat();
+        let text = delta(json!({"content":"text flows"}));
+        let leg = leg(&[call(start.clone()), text, rest].concat(), "tool_calls");
         let mut merge = machine(USAGE);
         let mut out = Vec::new();
         let first_frames = [role(), call(start.clone())].concat();
@@ -99,16 +82,10 @@ fn a_call_whose_name_could_be_ours_waits_no_longer_than_that() {
 
 #[test]
 fn visible_calls_are_numbered_over_all_legs() {
-    let one = [
-        &role(),
-        &call(ours("{}")),
-        &call(read_file(1, "a")),
-        &delta(json!({"tool_calls":[{"index":2,"id":"i","function":{"name":"session_handoff","arguments":"{}"}},read_file(3, "b")]})),
-        &finish("tool_calls"),
-        &usage(5, 5),
-        DONE,
-    ]
-    .concat();
+    let again = json!({"index":2,"id":"i","function":{"name":"session_handoff","arguments":"{}"}});
+    let both = delta(json!({"tool_calls":[again, read_file(3, "b")]}));
+    let calls = [call(ours("{}")), call(read_file(1, "a")), both].concat();
+    let one = billed_leg(&calls, "tool_calls", (5, 5));
     let (shown, report) = alone(USAGE, one.clone());
     assert_eq!(
         message(&shown)["calls"],
@@ -116,7 +93,7 @@ fn visible_calls_are_numbered_over_all_legs() {
     );
     assert_eq!(report.calls, [("a".into(), 0), ("b".into(), 1)]);
     assert_eq!(report.hidden.iter().map(|h| h.after).collect::<Vec<_>>(), [0, 1]);
-    let two = [&role(), &call(read_file(0, "c")), &finish("tool_calls"), DONE].concat();
+    let two = leg(&call(read_file(0, "c")), "tool_calls");
     let (shown, _) = run(
         USAGE,
         &[(one, AfterLeg::Say("S")), (two, AfterLeg::Close(Ending::Own))],
@@ -131,16 +108,8 @@ fn servers_that_number_every_call_0_or_none() {
         (read_file(0, "a"), read_file(0, "b")),
         (unnumbered("a"), unnumbered("b")),
     ] {
-        let leg = [
-            &role(),
-            &call(ours("{}")),
-            &call(a),
-            &call(b),
-            &finish("tool_calls"),
-            DONE,
-        ]
-        .concat();
-        let (shown, report) = alone(USAGE, leg);
+        let calls = [ours("{}"), a, b].map(call).concat();
+        let (shown, report) = alone(USAGE, leg(&calls, "tool_calls"));
         assert_eq!(
             message(&shown)["calls"],
             json!([["a", "read", "{}"], ["b", "read", "{}"]])

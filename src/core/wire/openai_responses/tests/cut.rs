@@ -3,30 +3,23 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::rewrite::ChangeReason;
 
-fn kept(items: Value) -> Vec<Value> {
-    let mut input = cut(&with_input(items))["input"].as_array().unwrap().clone();
-    assert_eq!(input.remove(0), serde_json::from_str::<Value>(HEAD).unwrap());
+/// What stays of these items behind the cut.
+fn kept(items: Value) -> Value {
+    let mut input = cut(&with_input(items))["input"].take();
+    let head = input.as_array_mut().unwrap().remove(0);
+    assert_eq!(head, serde_json::from_str::<Value>(HEAD).unwrap());
     input
 }
 
 #[test]
 fn a_sentinel_is_known_by_its_items_id_alone() {
-    let reference = json!({"type": "item_reference", "id": ITEM});
     let bare = json!({"id": ITEM});
-    for item in [sentinel(), message(ITEM, "another text"), reference, bare] {
-        let items = json!([
-            user("hi"),
-            message("msg_1", "one"),
-            item,
-            message("msg_2", "two"),
-            user("more")
-        ]);
-        assert_eq!(kept(items), [message("msg_2", "two"), user("more")], "{item}");
+    for item in [sentinel(), message(ITEM, "another text"), reference(ITEM), bare] {
+        let mut all = items("hi, text 1, sentinel, text 2, more");
+        all[2] = item;
+        assert_eq!(kept(all.clone()), items("text 2, more"), "{all}");
     }
-    for item in [
-        json!({"type": "item_reference", "id": "msg_handoff_7"}),
-        user(ITEM),
-    ] {
+    for item in [reference("msg_handoff_7"), user(ITEM)] {
         let body = with_input(json!([user("hi"), item]));
         assert_eq!(reading(&body).candidates(), vec![]);
     }
@@ -35,83 +28,53 @@ fn a_sentinel_is_known_by_its_items_id_alone() {
 #[test]
 fn one_sentinel_is_found_once_and_the_last_one_first() {
     let other = Uuid::from_u128(7);
-    let reference = json!({"type": "item_reference", "id": format!("msg_handoff_{}", other.simple())});
-    let body = with_input(json!([sentinel(), user("hi"), reference, user("more")]));
-    let found = reading(&body).candidates();
-    assert_eq!(
-        found.iter().map(|c| c.sentinel.id).collect::<Vec<_>>(),
-        [other, ID]
-    );
+    let all = format!("sentinel, hi, reference msg_handoff_{}, more", other.simple());
+    let found = reading(&with_input(items(&all))).candidates();
+    let found: Vec<_> = found.iter().map(|c| c.sentinel.id).collect();
+    assert_eq!(found, [other, ID]);
 }
 
 #[test]
 fn what_an_agent_glued_to_the_sentinel_stays() {
-    let glued = message("msg_1", &format!("one\n\n[[handoff-resume:{ID}]]\n\ntwo"));
-    let items = json!([user("hi"), glued, called("fc_2", "c"), answered("c")]);
-    assert_eq!(
-        kept(items),
-        [message("msg_1", "two"), called("fc_2", "c"), answered("c")]
-    );
+    let mut all = items("hi, text 1, call 2, result 2");
+    all[1] = message("msg_1", &format!("one\n\n[[handoff-resume:{ID}]]\n\n1"));
+    assert_eq!(kept(all), items("text 1, call 2, result 2"));
 }
 
 #[test]
 fn references_to_our_items_never_reach_upstream() {
-    let ours = json!({"type": "item_reference", "id": ITEM});
-    let theirs = json!({"type": "item_reference", "id": "msg_2"});
-    let body = with_input(json!([user("hi"), ours, theirs]));
-    let done = value(rewritten(&body, &Rewrite::default()));
-    assert_eq!(done["input"], json!([user("hi"), theirs]));
+    let body = with_input(json!([user("hi"), reference(ITEM), reference("msg_2")]));
+    let done = sent(&body, &Rewrite::default());
+    assert_eq!(done["input"], items("hi, reference msg_2"));
 }
 
 /// The first reference is the placeholder for an empty turn. If agents send it as a whole item, it is an
 /// ordinary message.
 #[test]
 fn references_to_other_items_of_ours_are_resolved_or_removed() {
-    let reference = |id: &str| json!({"type": "item_reference", "id": id});
-    let body = with_input(json!([
-        user("hi"),
-        reference("msg_note_7"),
-        user("more"),
-        reference("msg_baton_0199a3c27d1e7c3a9b1f2f6f0c9d8e11"),
-        user("and more")
-    ]));
-    let done = value(rewritten(&body, &Rewrite::default()));
+    let ours = "reference msg_baton_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
+    let body = with_input(items(&format!(
+        "hi, reference msg_note_7, more, {ours}, and more"
+    )));
     let mut filler = message("msg_note_7", crate::wire::EMPTY_TURN);
     filler["content"][0]["logprobs"] = json!([]);
-    assert_eq!(
-        done["input"],
-        json!([user("hi"), filler, user("more"), user("and more")])
-    );
-    let whole = with_input(json!([user("hi"), filler, user("more")]));
-    assert_eq!(value(rewritten(&whole, &Rewrite::default())), whole);
+    let mut wanted = items("hi, filler, more, and more");
+    wanted[1] = filler;
+    assert_eq!(sent(&body, &Rewrite::default())["input"], wanted);
+    let whole = with_input(wanted);
+    assert_eq!(sent(&whole, &Rewrite::default()), whole);
 }
 
 #[test]
 fn results_whose_calls_were_cut_go_wherever_they_stand() {
-    let items = json!([
-        user("hi"), called("fc_1", "c1"), sentinel(), thought("rs_2"), called("fc_2", "c2"), answered("c2"),
-        answered("c1"), user("more"), {"type": "custom_tool_call_output", "call_id": "c0", "output": ""}
-    ]);
-    assert_eq!(
-        kept(items),
-        [
-            thought("rs_2"),
-            called("fc_2", "c2"),
-            answered("c2"),
-            user("more")
-        ]
-    );
+    let mut all = items("hi, call 1, sentinel, thought 2, call 2, result 2, result 1, more, result 0");
+    all[8]["type"] = "custom_tool_call_output".into();
+    assert_eq!(kept(all), items("thought 2, call 2, result 2, more"));
 }
 
 #[test]
 fn a_result_right_after_the_cut_is_removed_and_not_counted() {
-    let body = with_input(json!([
-        user("hi"),
-        called("fc_1", "c1"),
-        sentinel(),
-        answered("c1"),
-        user("more")
-    ]));
+    let body = with_input(items("hi, call 1, sentinel, result 1, more"));
     let done = cut_with(&body, &Rewrite::default());
     assert_eq!(done.messages, 1);
     assert_eq!(value(done)["input"].as_array().unwrap().len(), 2);
@@ -119,74 +82,37 @@ fn a_result_right_after_the_cut_is_removed_and_not_counted() {
 
 #[test]
 fn results_of_calls_by_reference_stay_unless_the_call_was_cut() {
-    let call = json!({"type": "item_reference", "id": "fc_2"});
-    let items = json!([
-        user("hi"), called("fc_1", "c1"), sentinel(), call, answered("c2"), answered("c1"),
-        {"type": "item_reference", "id": "fc_1"}, user("more")
-    ]);
-    assert_eq!(kept(items), [call, answered("c2"), user("more")]);
+    let all = items("hi, call 1, sentinel, reference fc_2, result 2, result 1, reference fc_1, more");
+    assert_eq!(kept(all), items("reference fc_2, result 2, more"));
 }
 
 #[test]
 fn reasoning_that_lost_its_item_goes() {
-    let items = json!([
-        user("hi"),
-        sentinel(),
-        called("fc_2", "c"),
-        thought("rs_2"),
-        answered("c"),
-        user("more")
-    ]);
-    assert_eq!(kept(items), [called("fc_2", "c"), answered("c"), user("more")]);
-    let items = json!([
-        user("hi"),
-        sentinel(),
-        thought("rs_2"),
-        thought("rs_3"),
-        message("msg_2", "two")
-    ]);
-    assert_eq!(kept(items.clone()), items.as_array().unwrap()[2..]);
+    let all = items("hi, sentinel, call 2, thought 2, result 2, more");
+    assert_eq!(kept(all), items("call 2, result 2, more"));
+    let all = items("hi, sentinel, thought 2, thought 3, text 2");
+    assert_eq!(kept(all), items("thought 2, thought 3, text 2"));
 }
 
 #[test]
 fn items_whose_reasoning_was_moved_in_front_go_on_without_ids() {
-    let items = json!([
-        user("hi"),
-        thought("rs_1"),
-        thought("rs_2"),
-        message("msg_1", "one"),
-        sentinel(),
-        message("msg_2", "two"),
-        called("fc_2", "c"),
-        answered("c"),
-        message("msg_3", "three")
-    ]);
-    let bare = |mut item: Value| {
-        item.as_object_mut().unwrap().remove("id");
-        item
-    };
-    assert_eq!(
-        kept(items),
-        [
-            bare(message("msg_2", "two")),
-            bare(called("fc_2", "c")),
-            answered("c"),
-            message("msg_3", "three")
-        ]
-    );
+    let all = items("hi, thought 1, thought 2, text 1, sentinel, text 2, call 2, result 2, text 3");
+    let mut wanted = items("text 2, call 2, result 2, text 3");
+    for n in [0, 1] {
+        wanted[n] = without_id(wanted[n].take());
+    }
+    assert_eq!(kept(all), wanted);
 }
 
 #[test]
 fn broken_up_text_is_given_back() {
-    let body = with_input(json!([
-        message("msg_1", &format!("log: [[handoff-resume\\:{ID}]]")),
-        user("[[handoff-resume\\:x")
-    ]));
+    let ours = |mark: &str| message("msg_1", &format!("log: [[handoff-resume{mark}{ID}]]"));
+    let users = user("[[handoff-resume\\:x");
+    let body = with_input(json!([ours("\\:"), users]));
     let done = rewritten(&body, &Rewrite::default());
     let why: Vec<_> = done.changes.iter().map(|c| (c.why, c.removed)).collect();
     assert_eq!(why, [(ChangeReason::Unescaped, 2)]);
-    let whole = message("msg_1", &format!("log: [[handoff-resume:{ID}]]"));
-    assert_eq!(value(done)["input"], json!([whole, user("[[handoff-resume\\:x")]));
+    assert_eq!(value(done)["input"], json!([ours(":"), users]));
 }
 
 /// Codex 0.169 states the goal of its session like this, at the start of each turn.
@@ -194,20 +120,9 @@ fn broken_up_text_is_given_back() {
 fn a_result_without_a_call_is_kept_after_a_cut() {
     let goal = json!({"type": "function_call_output", "id": "fco_1", "name": "goal_objective",
         "namespace": "agent", "output": "Make the parser tests pass."});
-    let items = json!([
-        user("a"),
-        sentinel(),
-        goal,
-        user("b"),
-        goal,
-        called("fc_2", "c"),
-        answered("c")
-    ]);
-    let sent = cut(&with_input(items));
-    let goals = sent["input"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|item| **item == goal);
-    assert_eq!(goals.count(), 2, "{sent}");
+    let mut all = items("a, sentinel, goal, b, goal, call 2, result 2");
+    (all[2], all[4]) = (goal.clone(), goal.clone());
+    let sent = cut(&with_input(all));
+    let sent = sent["input"].as_array().unwrap().iter();
+    assert_eq!(sent.filter(|item| **item == goal).count(), 2);
 }

@@ -17,6 +17,7 @@ use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, InsertionPoint};
 use crate::rewrite::{ContinuedResponse, Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
+use crate::text::testing::assert_lacks;
 use crate::wire::Operation;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
@@ -30,6 +31,11 @@ fn reading(body: &Value) -> RequestReading {
 
 fn rewritten(body: &Value, what: &Rewrite<'_>) -> RewriteOutcome {
     rewrite(&reading(body), what)
+}
+
+/// The body that upstream gets.
+fn sent(body: &Value, what: &Rewrite<'_>) -> Value {
+    value(rewritten(body, what))
 }
 
 fn value(done: RewriteOutcome) -> Value {
@@ -80,6 +86,30 @@ fn thought(id: &str) -> Value {
 
 fn sentinel() -> Value {
     message(ITEM, &format!("[[handoff-resume:{ID}]]"))
+}
+
+/// Items by words: `call 2` is the call `c2` with the item id `fc_2`, `result 2` its result, `thought 2` the
+/// reasoning `rs_2`, `text 2` the model's text "2" in `msg_2`. Any other word is a message of the user.
+fn items(words: &str) -> Value {
+    let item = |words: &str| match words.split_once(' ') {
+        Some(("call", n)) => called(&format!("fc_{n}"), &format!("c{n}")),
+        Some(("result", n)) => answered(&format!("c{n}")),
+        Some(("thought", n)) => thought(&format!("rs_{n}")),
+        Some(("text", n)) => message(&format!("msg_{n}"), n),
+        Some(("reference", id)) => reference(id),
+        _ if words == "sentinel" => sentinel(),
+        _ => user(words),
+    };
+    words.split(", ").map(item).collect()
+}
+
+fn reference(id: &str) -> Value {
+    json!({"type": "item_reference", "id": id})
+}
+
+fn without_id(mut item: Value) -> Value {
+    item.as_object_mut().unwrap().remove("id");
+    item
 }
 
 fn hidden(id: &str, call_id: &str) -> Value {

@@ -239,10 +239,9 @@ fn buffered_ends_wait_and_are_unchanged() {
     let mut run = SdkRun::new(&hi());
     run.merge.machine.hold_ends();
     run.feed(&stream);
-    assert!(
-        !String::from_utf8(run.out.concat())
-            .unwrap()
-            .contains("response.completed")
+    assert_lacks(
+        &String::from_utf8(run.out.concat()).unwrap(),
+        "response.completed",
     );
     run.merge.close(Ending::Own, &mut run.out);
     assert_eq!(run.out.concat(), stream.as_bytes());
