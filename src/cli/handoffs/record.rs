@@ -54,7 +54,6 @@ pub(in crate::cli) fn named(handoff: &Handoff) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use baton_core::record::{HandoffOrigin, WireId};
 
     pub(in super::super) const A: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
     pub(in super::super) const B: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12";
@@ -64,21 +63,12 @@ pub(super) mod tests {
             id: id.parse().unwrap(),
             principal: "local".into(),
             conversation: "c0ffee".into(),
-            wire: WireId::Anthropic,
             prompt: "\n# Task two\n\u{1b}[2JDo it.".into(),
             reason: Some("done\u{7}".into()),
             head: "not shown".into(),
-            parent: None,
             model: Some("claude".into()),
-            created_ms: 0,
             history_bytes: 2048,
-            origin: HandoffOrigin::Model,
-            recall: false,
-            archived: false,
-            spelled_out: None,
-            routed: None,
-            carried: Vec::new(),
-            kept: None,
+            ..Handoff::default()
         }
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::copy_and_check::{check, copy};
-use super::records::{Lookup, RecordKind, Retention, StoredRecord};
+use super::records::{RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::{also_over_redis, store_in};
 use super::sqlite::SqliteStore;
-use super::tests::{PutRecords, conversation, cut_point, document, handoff, insertion, pair, update};
+use super::tests::{
+    PutRecords, at_places, conversation, cut_point, document, handoff, insertion, pair, update,
+};
 use super::{SharedStore, Store};
 use baton_core::record::{
     CutPoint, DocumentRecord, HandoffId, HandoffStatus, HiddenPair, RecordChange, Update,
@@ -167,10 +169,7 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
             let checked = check(&*target).await.unwrap();
             assert_eq!(checked.count, 0, "{:?}", checked.problems);
             // The target works: lookups by index find records.
-            let beside = target
-                .placed::<HiddenPair>("a", Lookup::Places(&["call_7".to_owned()]))
-                .await
-                .unwrap();
+            let beside = at_places::<HiddenPair>(&*target, "a", &["call_7".to_owned()]).await;
             assert_eq!(beside.len(), 1);
             assert!(target.handoff("a", ids[7]).await.unwrap().unwrap().archived);
             assert_eq!(
@@ -186,10 +185,8 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
                 .await
                 .unwrap();
             assert_eq!(
-                target
-                    .placed::<CutPoint>("a", Lookup::Places(&["d9".to_owned()]))
+                at_places::<CutPoint>(&*target, "a", &["d9".to_owned()])
                     .await
-                    .unwrap()
                     .len(),
                 1
             );

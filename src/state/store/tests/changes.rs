@@ -57,13 +57,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
     assert_eq!(now, by_two.record);
     assert_eq!((now.active, &*now.pairs), (Some(fired.id), &[one.id][..]));
     assert_eq!(now.left_out, [fired.id]);
-    assert_eq!(
-        store
-            .placed::<CutPoint>("a", Lookup::Ids(&[fired.id]))
-            .await
-            .unwrap(),
-        [point]
-    );
+    assert_eq!(with_ids::<CutPoint>(store, "a", &[fired.id]).await, [point]);
 
     // Nothing in another principal's update takes effect.
     let theirs = pair("b", "s", Some("three"));
@@ -75,13 +69,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
             .await
             .is_err()
     );
-    assert!(
-        store
-            .placed::<HiddenPair>("b", Lookup::Ids(&[theirs.id]))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(with_ids::<HiddenPair>(store, "b", &[theirs.id]).await.is_empty());
     assert_eq!(store.conversation("s").await.unwrap(), Some(now));
 }
 
@@ -137,14 +125,7 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     // A fork reads the old conversation's pair. A later write ensures that the touch was applied.
     //
     // Writing the pair again with its original time does not make its last use earlier.
-    assert_eq!(
-        store
-            .placed::<HiddenPair>("w", Lookup::Ids(&[forked.id]))
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(with_ids::<HiddenPair>(store, "w", &[forked.id]).await.len(), 1);
     store.put_response_id("w", "r", "u").await.unwrap();
     let again = std::slice::from_ref(&forked);
     store
@@ -159,14 +140,7 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     for point in &points {
         put_cut_point(store, &cut_point(point, "d")).await.unwrap();
     }
-    assert_eq!(
-        store
-            .placed::<CutPoint>("w", Lookup::Ids(&[points[1].id]))
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(with_ids::<CutPoint>(store, "w", &[points[1].id]).await.len(), 1);
     put_cut_point(store, &cut_point(&points[1], "d")).await.unwrap();
 
     let texts = ["old", "old", "used"].map(|key| insertion("w", key, "w"));
@@ -175,14 +149,7 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         let after = conversation("w", &text.conversation, at);
         store.put_insertion(text, &update(&after)).await.unwrap();
     }
-    assert_eq!(
-        store
-            .placed::<Insertion>("w", Lookup::Ids(&[texts[1].id]))
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(with_ids::<Insertion>(store, "w", &[texts[1].id]).await.len(), 1);
     let after = conversation("w", "old", 100);
     store.put_insertion(&texts[1], &update(&after)).await.unwrap();
 
@@ -191,29 +158,18 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         gone_now, 4,
         "a conversation, a pair, a cut point and an insertion"
     );
-    let left = store
-        .placed::<Insertion>("w", Lookup::Ids(&texts.each_ref().map(|t| t.id)))
-        .await
-        .unwrap();
+    let left = with_ids::<Insertion>(store, "w", &texts.each_ref().map(|t| t.id)).await;
     assert_eq!(left, texts[1..]);
-    let left = store
-        .placed::<CutPoint>("w", Lookup::Ids(&points.each_ref().map(|h| h.id)))
-        .await
-        .unwrap();
+    let left = with_ids::<CutPoint>(store, "w", &points.each_ref().map(|h| h.id)).await;
     let left: Vec<_> = left.iter().map(|p| p.handoff).collect();
     assert_eq!(left, [points[1].id, points[2].id]);
     assert_eq!(stored(store, "old").await, None);
     assert!(store.conversation("used").await.unwrap().is_some());
-    let left = store
-        .placed::<HiddenPair>("w", Lookup::Ids(&[gone.id, kept.id, forked.id]))
-        .await
-        .unwrap();
+    let left = with_ids::<HiddenPair>(store, "w", &[gone.id, kept.id, forked.id]).await;
     assert_eq!(left, [kept, forked]);
     assert!(
-        store
-            .placed::<HiddenPair>("w", Lookup::Places(&["gone".into()]))
+        at_places::<HiddenPair>(store, "w", &["gone".into()])
             .await
-            .unwrap()
             .is_empty()
     );
     assert!(

@@ -123,47 +123,24 @@ pub(super) async fn pairs_are_kept(store: &dyn Store) {
     assert_eq!(stored(store, "p").await, Some(after.clone()));
 
     let ids = [aside.id, Uuid::now_v7(), one.id, other.id];
-    let found = store.placed::<HiddenPair>("a", Lookup::Ids(&ids)).await.unwrap();
+    let found = with_ids::<HiddenPair>(store, "a", &ids).await;
     assert_eq!(
         found,
         [aside, one.clone()],
         "in the requested order, without the unknown"
     );
-    assert!(
-        store
-            .placed::<HiddenPair>("a", Lookup::Ids(&[]))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(with_ids::<HiddenPair>(store, "a", &[]).await.is_empty());
 
     let siblings: Vec<String> = ["call_0", "call_1", "call_1"].map(String::from).into();
     assert_eq!(
-        store
-            .placed::<HiddenPair>("a", Lookup::Places(&siblings))
-            .await
-            .unwrap(),
+        at_places::<HiddenPair>(store, "a", &siblings).await,
         [one.clone(), two]
     );
-    assert_eq!(
-        store
-            .placed::<HiddenPair>("b", Lookup::Places(&siblings))
-            .await
-            .unwrap(),
-        [other]
-    );
+    assert_eq!(at_places::<HiddenPair>(store, "b", &siblings).await, [other]);
+    assert!(at_places::<HiddenPair>(store, "c", &siblings).await.is_empty());
     assert!(
-        store
-            .placed::<HiddenPair>("c", Lookup::Places(&siblings))
+        at_places::<HiddenPair>(store, "a", &siblings[..1])
             .await
-            .unwrap()
-            .is_empty()
-    );
-    assert!(
-        store
-            .placed::<HiddenPair>("a", Lookup::Places(&siblings[..1]))
-            .await
-            .unwrap()
             .is_empty()
     );
 
@@ -179,13 +156,7 @@ pub(super) async fn pairs_are_kept(store: &dyn Store) {
             .await
             .is_err()
     );
-    assert!(
-        store
-            .placed::<HiddenPair>("b", Lookup::Ids(&[fresh.id]))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(with_ids::<HiddenPair>(store, "b", &[fresh.id]).await.is_empty());
     assert_eq!(stored(store, "q").await, before);
 }
 
@@ -205,70 +176,33 @@ pub(super) async fn cut_points_are_kept(store: &dyn Store) {
     }
     let [one, two, other] = points;
     let ids = [two.handoff, Uuid::now_v7(), other.handoff, one.handoff];
-    let found = store.placed::<CutPoint>("a", Lookup::Ids(&ids)).await.unwrap();
+    let found = with_ids::<CutPoint>(store, "a", &ids).await;
     assert_eq!(
         found,
         [two.clone(), one.clone()],
         "in the requested order, without the unknown"
     );
-    assert!(
-        store
-            .placed::<CutPoint>("a", Lookup::Ids(&[]))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(with_ids::<CutPoint>(store, "a", &[]).await.is_empty());
     let digests = ["d0", "d1"].map(String::from);
     assert_eq!(
-        store
-            .placed::<CutPoint>("a", Lookup::Places(&digests))
-            .await
-            .unwrap(),
+        at_places::<CutPoint>(store, "a", &digests).await,
         [one.clone(), two]
     );
-    assert_eq!(
-        store
-            .placed::<CutPoint>("b", Lookup::Places(&digests))
-            .await
-            .unwrap(),
-        [other]
-    );
-    assert!(
-        store
-            .placed::<CutPoint>("a", Lookup::Places(&digests[..1]))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert_eq!(at_places::<CutPoint>(store, "b", &digests).await, [other]);
+    assert!(at_places::<CutPoint>(store, "a", &digests[..1]).await.is_empty());
 
     let mut again = one.clone();
     again.position.digest = "d2".into();
     put_cut_point(store, &again).await.unwrap();
+    assert_eq!(at_places::<CutPoint>(store, "a", &digests).await.len(), 1);
     assert_eq!(
-        store
-            .placed::<CutPoint>("a", Lookup::Places(&digests))
-            .await
-            .unwrap()
-            .len(),
-        1
-    );
-    assert_eq!(
-        store
-            .placed::<CutPoint>("a", Lookup::Ids(&[one.handoff]))
-            .await
-            .unwrap(),
+        with_ids::<CutPoint>(store, "a", &[one.handoff]).await,
         [again.clone()]
     );
     let mut stolen = again.clone();
     stolen.principal = "b".into();
     assert!(put_cut_point(store, &stolen).await.is_err());
-    assert_eq!(
-        store
-            .placed::<CutPoint>("a", Lookup::Ids(&[one.handoff]))
-            .await
-            .unwrap(),
-        [again]
-    );
+    assert_eq!(with_ids::<CutPoint>(store, "a", &[one.handoff]).await, [again]);
 
     let mut listed = conversation("a", "cut", 9);
     listed.left_out = vec![one.handoff];
@@ -296,48 +230,21 @@ pub(super) async fn insertions_are_kept(store: &dyn Store) {
     assert!(store.may_have_insertions());
     let [one, two, copied, other] = all;
     let ids = [two.id, Uuid::now_v7(), other.id, one.id];
-    let found = store.placed::<Insertion>("a", Lookup::Ids(&ids)).await.unwrap();
+    let found = with_ids::<Insertion>(store, "a", &ids).await;
     assert_eq!(
         found,
         [two, one.clone()],
         "in the requested order, without the unknown"
     );
-    assert!(
-        store
-            .placed::<Insertion>("a", Lookup::Ids(&[]))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert!(with_ids::<Insertion>(store, "a", &[]).await.is_empty());
     let places = ["i0", "i1", "i1"].map(String::from);
     assert_eq!(
-        store
-            .placed::<Insertion>("a", Lookup::Places(&places))
-            .await
-            .unwrap(),
+        at_places::<Insertion>(store, "a", &places).await,
         [one.clone(), copied]
     );
-    assert_eq!(
-        store
-            .placed::<Insertion>("b", Lookup::Places(&places))
-            .await
-            .unwrap(),
-        [other]
-    );
-    assert!(
-        store
-            .placed::<Insertion>("c", Lookup::Places(&places))
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    assert!(
-        store
-            .placed::<Insertion>("a", Lookup::Places(&places[..1]))
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert_eq!(at_places::<Insertion>(store, "b", &places).await, [other]);
+    assert!(at_places::<Insertion>(store, "c", &places).await.is_empty());
+    assert!(at_places::<Insertion>(store, "a", &places[..1]).await.is_empty());
 
     // Both or neither.
     let stolen = Insertion {
@@ -348,13 +255,7 @@ pub(super) async fn insertions_are_kept(store: &dyn Store) {
     let seized = update(&conversation("b", "k", 21));
     assert!(store.put_insertion(&stolen, &seized).await.is_err());
     assert_eq!(store.conversation("k").await.unwrap(), before);
-    assert_eq!(
-        store
-            .placed::<Insertion>("a", Lookup::Ids(&[one.id]))
-            .await
-            .unwrap(),
-        [one]
-    );
+    assert_eq!(with_ids::<Insertion>(store, "a", &[one.id]).await, [one]);
 }
 
 pub(super) async fn small_records_are_kept(store: &dyn Store) {

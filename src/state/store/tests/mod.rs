@@ -13,8 +13,7 @@ use super::sqlite::SqliteStore;
 use super::*;
 use baton_core::record::WireId;
 use baton_core::record::{
-    self, CutPoint, HandoffOrigin, HiddenPair, Insertion, InsertionContent, InsertionPoint, Position,
-    RecordChange,
+    self, CutPoint, HiddenPair, Insertion, InsertionContent, InsertionPoint, Position, RecordChange,
 };
 
 /// Writes records together with a change, like sessions do.
@@ -64,13 +63,8 @@ pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> H
         model: Some("model-1".into()),
         created_ms,
         history_bytes: 123_456,
-        origin: HandoffOrigin::Model,
-        recall: false,
-        archived: false,
         spelled_out: Some(true),
-        routed: None,
-        carried: Vec::new(),
-        kept: None,
+        ..Handoff::default()
     }
 }
 
@@ -98,6 +92,15 @@ pub(crate) fn update(known: &Conversation) -> Update {
 async fn stored(store: &dyn Store, key: &str) -> Option<Conversation> {
     let found = store.conversation(key).await.unwrap();
     found.map(|record| Conversation { version: 0, ..record })
+}
+
+/// Placed records of a principal, by their ids and by their places.
+pub(crate) async fn with_ids<T: Placed>(store: &dyn Store, principal: &str, ids: &[Uuid]) -> Vec<T> {
+    store.placed(principal, Lookup::Ids(ids)).await.unwrap()
+}
+
+pub(crate) async fn at_places<T: Placed>(store: &dyn Store, principal: &str, places: &[String]) -> Vec<T> {
+    store.placed(principal, Lookup::Places(places)).await.unwrap()
 }
 
 pub(crate) fn pair(principal: &str, conversation: &str, sibling: Option<&str>) -> HiddenPair {

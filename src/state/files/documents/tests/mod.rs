@@ -14,7 +14,7 @@ use crate::store::SharedStore;
 use crate::store::sqlite::SqliteStore;
 use baton_core::handoffs::document::HandoffSize;
 use baton_core::nudge::Windows;
-use baton_core::record::{Handoff, HandoffId, HandoffOrigin, WireId};
+use baton_core::record::{Handoff, HandoffId};
 
 pub(super) fn settings(dir: &Path) -> DocumentSettings {
     DocumentSettings {
@@ -39,21 +39,10 @@ pub(super) fn handoff(n: u128, created_ms: u64) -> Handoff {
         id: Uuid::from_u128(0x0199_a3c2_7d1e_7c3a_9b1f_2f6f_0000_0000 + n),
         principal: "local".into(),
         conversation: "c0ffee".into(),
-        wire: WireId::Anthropic,
         prompt: format!("Goal: task {n}.\nNext: step {n}."),
-        reason: None,
-        head: String::new(),
         parent: (n > 1).then(|| id(n - 1)),
-        model: None,
         created_ms,
-        history_bytes: 0,
-        origin: HandoffOrigin::Model,
-        recall: false,
-        archived: false,
-        spelled_out: None,
-        routed: None,
-        carried: Vec::new(),
-        kept: None,
+        ..Handoff::default()
     }
 }
 
