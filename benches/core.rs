@@ -1,5 +1,5 @@
-//! Times of the pure core: the rewrite of a request, and what reads a whole transcript. `benches/instructions.sh`
-//! counts streams.
+//! Times of what reads a whole transcript, and of the status line. `benches/instructions.sh` counts requests and
+//! streams.
 //!
 //! `cargo bench --bench core`
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -13,26 +13,16 @@ mod planted;
 #[path = "support/sessions.rs"]
 #[allow(dead_code)]
 mod sessions;
-#[path = "support/transcripts.rs"]
-mod transcripts;
 
-use baton_core::marker::seal::SealKey;
-use baton_core::marker::{gap, sentinel};
-use baton_core::record::LOCAL;
 use baton_core::record::WireId;
-use baton_core::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
-use baton_core::text::json;
-use baton_core::wire::anthropic;
 use baton_core::wire::{Operation, Wire};
 use bytes::Bytes;
+use divan::Bencher;
 use divan::counter::BytesCount;
-use divan::{Bencher, black_box};
-use history::{Seeded, Shape};
+use history::Seeded;
 use uuid::Uuid;
 
-const SIZES: [usize; 4] = [2_000, 100_000, 1_000_000, 4_000_000];
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
-const HEAD: &str = r#"{"role":"user","content":[{"type":"text","text":"<system-reminder>\n# CLAUDE.md\nBe brief.\n</system-reminder>"},{"type":"text","text":"Go on with the importer."}]}"#;
 const PROMPT: &str = "Go on with the importer.";
 
 fn main() {
@@ -42,131 +32,6 @@ fn main() {
 /// Returns the wire with this name.
 fn wire(name: &str) -> &'static Wire {
     baton_core::wire::wire(WireId::named(name).unwrap())
-}
-
-fn body(bytes: usize, pinned: bool) -> Bytes {
-    let seal = SealKey::new(*b"bench").seal(LOCAL, ID, PROMPT);
-    let mark = json::quote(&gap::spaced(&sentinel::full(ID, Some("done"), PROMPT, &seal)));
-    let sentinel = pinned.then(|| mark[1..mark.len() - 1].to_owned());
-    history::body(
-        1,
-        &Shape {
-            bytes,
-            sentinel,
-            kept: 50_000,
-        },
-    )
-    .into()
-}
-
-fn plan(body: &Bytes, pinned: bool) -> RewriteOutcome {
-    let wire = &anthropic::WIRE;
-    let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
-    let candidates = reading.candidates();
-    assert_eq!(candidates.len(), usize::from(pinned));
-    let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
-        candidate,
-        prompt: Some(PROMPT),
-        head: HEAD,
-    });
-    let what = Rewrite {
-        cut,
-        tools: Some(baton_core::tools::ToolTable::handoff()),
-        ..Rewrite::default()
-    };
-    rewrite(&reading, &what)
-}
-
-#[divan::bench_group]
-mod request {
-    use super::*;
-
-    #[divan::bench(args = SIZES)]
-    fn with_tool(bencher: Bencher, bytes: usize) {
-        let body = body(bytes, false);
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| plan(black_box(&body), false));
-    }
-
-    #[divan::bench(args = SIZES)]
-    fn with_tool_and_pinned(bencher: Bencher, bytes: usize) {
-        let body = body(bytes, true);
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| plan(black_box(&body), true));
-    }
-}
-
-/// Searches for credentials in content that is new to the journal.
-#[divan::bench_group]
-mod redaction {
-    use super::*;
-    use baton_core::redact::Redactor;
-
-    const GROWING: [usize; 3] = [10_000, 1_000_000, 10_000_000];
-
-    #[divan::bench(args = GROWING)]
-    fn of_a_history(bencher: Bencher, bytes: usize) {
-        let (redactor, body) = (Redactor::new(&[]), body(bytes, false));
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| redactor.json(black_box(&body)).len());
-    }
-
-    #[divan::bench(args = GROWING)]
-    fn of_keys_without_an_end(bencher: Bencher, bytes: usize) {
-        let redactor = Redactor::new(&[]);
-        let text = format!("-----BEGIN {} KEY-----", "PRIVATE").repeat(bytes / 27);
-        bencher
-            .counter(BytesCount::new(text.len()))
-            .bench(|| redactor.text(black_box(&text)).len());
-    }
-}
-
-/// Reads a transcript for users: every part of every turn, unescaped text, and each result with its call.
-#[divan::bench_group]
-mod reading {
-    use super::*;
-    use baton_core::transcript::{Transcript, TranscriptPartKind};
-
-    const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
-
-    fn read(wire: &Wire, body: &Bytes) -> usize {
-        let view = wire.read(body, Operation::Generate).unwrap();
-        let transcript = Transcript::from_view(&view);
-        let parts = transcript.turns().flat_map(|turn| turn.parts());
-        let read = parts.map(|part| {
-            let texts: usize = part.texts().iter().map(|text| black_box(text.get()).len()).sum();
-            match part.kind {
-                TranscriptPartKind::Call(call) => {
-                    texts + call.arguments.map_or(0, |all| black_box(all.get()).len())
-                }
-                _ => texts,
-            }
-        });
-        read.sum()
-    }
-
-    #[divan::bench(args = WIRES)]
-    fn all_parts_of_1_mb(bencher: Bencher, name: &str) {
-        let wire = wire(name);
-        let body = Bytes::from(transcripts::body(wire.id(), 1_000_000));
-        bencher
-            .counter(BytesCount::new(body.len()))
-            .bench(|| read(wire, black_box(&body)));
-    }
-
-    #[divan::bench(args = WIRES)]
-    fn calls_with_results_of_1_mb(bencher: Bencher, name: &str) {
-        let wire = wire(name);
-        let body = Bytes::from(transcripts::body(wire.id(), 1_000_000));
-        bencher.counter(BytesCount::new(body.len())).bench(|| {
-            let view = wire.read(black_box(&body), Operation::Generate).unwrap();
-            let transcript = Transcript::from_view(&view);
-            transcript.tool_uses().len()
-        });
-    }
 }
 
 /// Drafts of seeded sessions. Measures their cost, after printing the share of planted facts that they keep.

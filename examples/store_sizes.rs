@@ -11,9 +11,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use baton_core::record::{
-    Conversation, Handoff, HandoffOrigin, HiddenPair, HiddenResult, InsertionPoint, Update, WireId,
-};
+use baton_core::record::{Conversation, Handoff, HiddenPair, HiddenResult, InsertionPoint, Update, WireId};
 use baton_llm::state::config::{Config, Environment, Flags};
 use baton_llm::state::store;
 use baton_llm::state::store::records::{PlacedRecord, StoredRecord};
@@ -96,21 +94,14 @@ async fn write(
             id: Uuid::now_v7(),
             principal: "local".to_owned(),
             conversation: key,
-            wire: WireId::Anthropic,
             head: format!(r#"{{"role":"user","content":[{{"type":"text","text":"{text}"}}]}}"#),
             prompt: text,
             reason: Some("task done".to_owned()),
-            parent: None,
             model: Some("a-model-of-today".to_owned()),
             created_ms: update.now_ms,
             history_bytes: 400_000,
-            origin: HandoffOrigin::Model,
-            archived: false,
             spelled_out: Some(true),
-            routed: None,
-            carried: Vec::new(),
-            kept: None,
-            recall: false,
+            ..Handoff::default()
         };
         store
             .put_with("write", vec![StoredRecord::Handoff(Box::new(handoff))], &update)

@@ -1,7 +1,5 @@
 //! A figure with a bound.
 
-use serde_json::{Value, json};
-
 use crate::stats::Figure;
 
 /// Part of the names of figures that are measured with the journal on.
@@ -56,11 +54,5 @@ impl Goal {
             format!("{sign} {}", self.bound),
             met.to_owned(),
         ]
-    }
-
-    /// Returns the entry in the report's file.
-    pub(crate) fn json(&self) -> Value {
-        let bound = if self.least { "least" } else { "most" };
-        json!({ "what": self.what, "figure": self.figure.json(), bound: self.bound, "met": self.is_met() })
     }
 }

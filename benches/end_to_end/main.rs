@@ -1,9 +1,9 @@
 //! The overhead of baton, end to end: compared with no proxy and with plain hyper proxies, in one run.
 //!
 //! ```text
-//! cargo bench --bench end_to_end -- [--quick] [--repetitions N] [--json FILE]
+//! cargo bench --bench end_to_end -- [--quick] [--repetitions N]
 //!     [--only requests|streams|memory|handoff|populated|store] [--size BYTES]
-//! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE] [--json FILE]
+//! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE]
 //! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
 //!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
 //! ```
@@ -102,13 +102,10 @@ fn main() {
     if let Some(kind) = args.kind("--load") {
         return runtime.block_on(load::run(&bench, &args, kind));
     }
-    let machine = machine(&cores, &bench);
+    name_machine(&cores, &bench);
     let mut report = Report::default();
     runtime.block_on(measure(&bench, args.after("--only"), &mut report));
     report.goals();
-    if let Some(path) = args.after("--json") {
-        report.write(path, &machine);
-    }
 }
 
 async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
@@ -138,7 +135,8 @@ async fn measure(bench: &Bench, only: Option<&str>, report: &mut Report) {
     }
 }
 
-fn machine(cores: &[usize], bench: &Bench) -> serde_json::Value {
+/// Prints what the figures were measured on.
+fn name_machine(cores: &[usize], bench: &Bench) {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let info = read("/proc/cpuinfo");
     let model = info
@@ -156,5 +154,4 @@ fn machine(cores: &[usize], bench: &Bench) -> serde_json::Value {
         "median [least … most] of {} interleaved repetitions",
         bench.repetitions
     );
-    machine
 }

@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use baton_core::record::WireId;
-use baton_core::record::{Conversation, Handoff, HandoffOrigin, Update};
+use baton_core::record::{Conversation, Handoff, Update};
 use baton_llm::state::store::records::StoredRecord;
 use baton_llm::state::store::sqlite::SqliteStore;
 use baton_llm::state::store::{SharedStore, Store};
@@ -146,21 +145,13 @@ fn handoffs_from(from: usize, count: usize) -> Vec<(Handoff, Update)> {
             id: Uuid::now_v7(),
             principal: "local".to_owned(),
             conversation: format!("{n:032x}"),
-            wire: WireId::Anthropic,
             head: format!(r#"{{"role":"user","content":[{{"type":"text","text":"{prompt}"}}]}}"#),
             prompt,
             reason: Some("task done".to_owned()),
-            parent: None,
             model: Some("claude-opus-4-8".to_owned()),
             created_ms: 1_700_000_000_000 + n as u64,
             history_bytes: 400_000,
-            origin: HandoffOrigin::Model,
-            recall: false,
-            archived: false,
-            spelled_out: None,
-            routed: None,
-            carried: Vec::new(),
-            kept: None,
+            ..Handoff::default()
         };
         let conversation = Conversation {
             key: handoff.conversation.clone(),

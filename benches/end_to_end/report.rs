@@ -1,6 +1,4 @@
-//! The report: tables for users, JSON for programs.
-
-use serde_json::{Map, Value, json};
+//! The report: tables.
 
 use crate::goal::Goal;
 use crate::stats::Figure;
@@ -8,13 +6,12 @@ use crate::stats::Figure;
 /// All measurements so far.
 #[derive(Default)]
 pub(crate) struct Report {
-    json: Map<String, Value>,
     goals: Vec<Goal>,
 }
 
 impl Report {
-    /// Prints a table and stores its figures. The first column names the row.
-    pub(crate) fn table(&mut self, title: &str, columns: &[&str], rows: &[(String, Vec<Figure>)]) {
+    /// Prints a table. The first column names the row.
+    pub(crate) fn table(&self, title: &str, columns: &[&str], rows: &[(String, Vec<Figure>)]) {
         let mut lines = vec![
             std::iter::once("")
                 .chain(columns.iter().copied())
@@ -29,12 +26,6 @@ impl Report {
         }));
         println!("\n## {title}\n");
         print_lines(&lines);
-        let rows = rows.iter().map(|(name, figures)| {
-            let cells = columns.iter().zip(figures).filter(|(_, f)| !f.0.is_empty());
-            let cells: Map<_, _> = cells.map(|(c, f)| ((*c).to_owned(), f.json())).collect();
-            (name.clone(), Value::Object(cells))
-        });
-        self.json.insert(title.to_owned(), Value::Object(rows.collect()));
     }
 
     /// Stores a figure with its bound for the final table.
@@ -59,12 +50,6 @@ impl Report {
             println!("\n## {title}\n");
             print_lines(&lines);
         }
-    }
-
-    pub(crate) fn write(&self, path: &str, machine: &Value) {
-        let goals: Vec<_> = self.goals.iter().map(Goal::json).collect();
-        let all = json!({ "machine": machine, "tables": self.json, "bounds": goals });
-        std::fs::write(path, format!("{all:#}\n")).unwrap();
     }
 }
 

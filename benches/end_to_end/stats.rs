@@ -57,10 +57,6 @@ impl Figure {
             digits(self.max())
         )
     }
-
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::json!({ "min": self.min(), "median": self.median(), "max": self.max(), "all": self.0 })
-    }
 }
 
 /// Formats about three significant digits.

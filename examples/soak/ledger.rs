@@ -51,8 +51,6 @@ pub struct Entries {
     pub violations: BTreeMap<&'static str, u64>,
     pub texts: Vec<Violation>,
     pub skipped: Vec<String>,
-    /// What chaos did and when, in seconds.
-    pub events: Vec<(f64, &'static str)>,
     disturbances: Vec<(Disturbance, Instant, Option<Instant>)>,
 }
 
@@ -106,12 +104,10 @@ impl Ledger {
         *self.entries().faults.entry(what).or_default() += 1;
     }
 
-    /// A fault that chaos made, with its time.
+    /// A fault that chaos made.
     pub fn event(&self, what: &'static str) {
-        let seconds = self.seconds();
-        eprintln!("[{seconds:7.1} s] {what}");
+        eprintln!("[{:7.1} s] {what}", self.seconds());
         self.fault(what);
-        self.entries().events.push((seconds, what));
     }
 
     pub fn skipped(&self, text: impl Into<String>) {

@@ -1,7 +1,7 @@
 //! A soak: random agents on five wires in front of real `baton serve` processes and the strict provider. Meanwhile
 //! processes are killed, stores go down, the disk is full, the clock jumps and upstream fails.
 //!
-//! `cargo run --release --example soak -- --minutes 30 --plot soak.svg`
+//! `cargo run --release --example soak -- --minutes 30`
 //!
 //! docs/dev/reliability.md says what happens, and what counts as a violation. Exits with 1 after one.
 #![allow(
@@ -21,7 +21,6 @@ mod ledger;
 #[allow(dead_code, unused_imports, unused_macros, reason = "the suite uses all of it")]
 mod matrix;
 mod places;
-mod plot;
 mod process;
 mod provider;
 mod random;
@@ -71,12 +70,6 @@ struct Arguments {
     /// Keep the bodies of upstream requests that break a rule in this directory, which exists.
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    /// Write a picture of memory and descriptors.
-    #[arg(long, value_name = "FILE.svg")]
-    plot: Option<PathBuf>,
 }
 
 /// What stays over all phases.
@@ -147,14 +140,7 @@ async fn soak(arguments: &Arguments) -> Result<bool, String> {
         took: began.elapsed(),
         seed: arguments.seed,
     };
-    match arguments.json {
-        true => println!("{:#}", report.json()),
-        false => report.print(),
-    }
-    if let Some(file) = &arguments.plot {
-        let picture = plot::svg(&samples, &ledger, ledger.seconds());
-        std::fs::write(file, picture).map_err(|error| format!("{}: {error}", file.display()))?;
-    }
+    report.print();
     Ok(report.is_good())
 }
 

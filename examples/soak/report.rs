@@ -1,8 +1,6 @@
-//! The result of the soak: tables for people, or JSON.
+//! The result of the soak.
 
 use std::time::Duration;
-
-use serde_json::{Value, json};
 
 use crate::exchange::EMPTY_REPLY;
 use crate::ledger::Ledger;
@@ -42,27 +40,6 @@ impl Report<'_> {
 
     fn plateaus(&self) -> Vec<Plateau> {
         plateaus(self.samples)
-    }
-
-    pub fn json(&self) -> Value {
-        let plateaus = self.plateaus();
-        let (missing, good) = (self.missing(), self.is_good());
-        let entries = self.ledger.entries();
-        let texts = entries.texts.iter();
-        let texts = texts.map(|one| json!({"kind": one.kind, "seconds": one.seconds, "text": one.text}));
-        json!({
-            "good": good,
-            "seed": self.seed,
-            "seconds": self.took.as_secs_f64(),
-            "counts": entries.counts,
-            "faults": entries.faults,
-            "violations": entries.violations,
-            "violation_texts": texts.collect::<Vec<_>>(),
-            "never_happened": missing,
-            "skipped": entries.skipped,
-            "plateaus": plateaus,
-            "samples": self.samples,
-        })
     }
 
     pub fn print(&self) {

@@ -1,7 +1,5 @@
 //! Memory and descriptors of the processes over time, and whether they reach a plateau.
 
-use serde::Serialize;
-
 /// The line through the last third of a stretch without restarts, after caches have filled, may rise by so much of its mean, or by these amounts,
 /// whichever is more.
 const SHARE: f64 = 0.10;
@@ -12,7 +10,7 @@ const DESCRIPTORS: f64 = 24.0;
 pub const SHORTEST: f64 = 60.0;
 
 /// One sample of one process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Sample {
     pub seconds: f64,
     pub process: String,
@@ -27,7 +25,7 @@ pub struct Sample {
 }
 
 /// How one process ran in a stretch without restarts.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Plateau {
     pub process: String,
     pub seconds: f64,
