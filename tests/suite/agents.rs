@@ -18,6 +18,7 @@ use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT};
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts};
 use crate::harness::program::{baton_over, config_for, printed};
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends};
 use crate::harness::{AgentWire, post, temp};
 
 /// A provider, a place for agents, and a state directory.
@@ -186,11 +187,7 @@ async fn a_run_starts_a_proxy_sets_the_agent_up_and_leaves_nothing() {
     assert_eq!(said, format!("{url}|{url}|-p --help -- x y\ntyped"));
     assert_eq!(text(&out.stderr), "", "nothing in the agent's way");
     assert!(!scene.serves(), "gone when the command ends");
-    assert!(
-        fs::read_to_string(scene.state.join("serve.log"))
-            .unwrap()
-            .contains(&url)
-    );
+    assert_contains(&fs::read_to_string(scene.state.join("serve.log")).unwrap(), &url);
 }
 
 /// Claude Code's summary of an idle session would replace the sentinel.
@@ -223,10 +220,8 @@ async fn agents_share_a_proxy_and_the_last_one_ends_it() {
     let address = url.trim_start_matches("http://");
     let out = scene.baton("serve", &["--listen", address]).output().unwrap();
     let said = text(&out.stderr);
-    assert!(
-        said.contains("in use by the proxy") && said.contains("started by `baton run`"),
-        "{said}"
-    );
+    assert_contains(&said, "in use by the proxy");
+    assert_contains(&said, "started by `baton run`");
     let mut second = scene.waiting("opencode");
     assert_eq!(scene.wrote("opencode.url"), format!("{url}/v1"));
     assert_eq!(scene.status()["running"]["started_by_run"], true);
@@ -398,11 +393,7 @@ async fn a_proxy_that_does_not_start_says_why() {
     fs::write(&scene.config, "server.lisen = '127.0.0.1:0'").unwrap();
     let out = scene.output("run", &["claude"]);
     assert_eq!(out.status.code(), Some(78));
-    assert!(
-        text(&out.stderr).contains("did you mean `server.listen`?"),
-        "{}",
-        text(&out.stderr)
-    );
+    assert_contains(&text(&out.stderr), "did you mean `server.listen`?");
 }
 
 #[tokio::test]
@@ -437,11 +428,7 @@ async fn what_cannot_be_run_is_told_as_shells_do() {
     let out = scene.output("run", &["no-such-agent"]);
     assert_eq!(out.status.code(), Some(127));
     assert!(!scene.state.exists(), "no proxy was started, and no file written");
-    assert!(
-        text(&out.stderr).contains("no-such-agent is not found"),
-        "{}",
-        text(&out.stderr)
-    );
+    assert_contains(&text(&out.stderr), "no-such-agent is not found");
     let file = scene.path("plain");
     fs::write(&file, "no program").unwrap();
     let out = scene.output("run", &[file.to_str().unwrap()]);
@@ -461,11 +448,7 @@ async fn an_agent_that_is_not_known_gets_the_general_variables_and_is_told_so() 
     let said = text(&out.stdout);
     let url = said.split(' ').next().unwrap();
     assert_eq!(said.trim(), format!("{url} {url}/v1 {url}/v1 {url}"));
-    assert!(
-        text(&out.stderr).contains("my-agent is not a known agent"),
-        "{}",
-        text(&out.stderr)
-    );
+    assert_contains(&text(&out.stderr), "my-agent is not a known agent");
 }
 
 /// With a Google account, gemini-cli sends its requests to a different address than with an API key.
@@ -504,10 +487,7 @@ async fn a_credential_is_not_sent_elsewhere_than_the_user_said() {
     let out = run("https://gateway.example/v1");
     assert_eq!(out.status.code(), Some(78));
     let said = text(&out.stderr);
-    assert!(
-        said.contains("ANTHROPIC_BASE_URL is https://gateway.example/v1"),
-        "{said}"
-    );
+    assert_contains(&said, "ANTHROPIC_BASE_URL is https://gateway.example/v1");
     assert!(said.contains("upstreams.anthropic.base_url"), "{said}");
     // The addresses of baton and of the upstream lead to the proxy anyway.
     let config = fs::read_to_string(&scene.config).unwrap();
@@ -558,10 +538,7 @@ async fn a_run_does_not_use_a_proxy_that_another_started_with_other_settings() {
         assert_eq!(same.status.code(), Some(3), "{}", text(&same.stderr));
         let mut other = scene.baton("run", &["claude"]);
         let other = text(&other.env(name, "http://127.0.0.1:2").output().unwrap().stderr);
-        assert!(
-            other.contains(&format!("other settings: another {name}")),
-            "{other}"
-        );
+        assert_contains(&other, &format!("other settings: another {name}"));
         let shown = scene.status()["running"].to_string();
         assert!(!shown.contains(name), "{shown}");
         fs::write(scene.path("waits.go"), "").unwrap();
@@ -579,10 +556,7 @@ async fn a_run_does_not_use_a_proxy_that_another_started_with_other_settings() {
         .arg(&scene.state)
         .arg("true");
     let said = text(&run.output().unwrap().stderr);
-    assert!(
-        said.contains(&format!("other settings: with {}", scene.config.display())),
-        "{said}"
-    );
+    assert_contains(&said, &format!("other settings: with {}", scene.config.display()));
     fs::write(scene.path("pi.go"), "").unwrap();
     assert!(waiting.0.wait().unwrap().success());
     until("the proxy ends", || !scene.serves());
@@ -633,10 +607,7 @@ async fn a_base_url_in_an_agents_own_file_is_not_replaced_by_another_server() {
         let out = scene.output("run", &[agent]);
         let said = text(&out.stderr);
         assert_eq!(out.status.code(), Some(78), "{said}");
-        assert!(
-            said.contains(&format!("is {elsewhere}, and baton sends to")),
-            "{said}"
-        );
+        assert_contains(&said, &format!("is {elsewhere}, and baton sends to"));
         assert!(said.contains(&format!("upstreams.{upstream}.base_url")), "{said}");
         assert!(!scene.path("started").exists(), "{agent} was started");
     }
@@ -674,11 +645,7 @@ async fn cline_gets_a_copy_of_the_users_config_and_theirs_stays() {
     let settings = &copy["providers"]["anthropic"]["settings"];
     assert_eq!(settings["apiKey"], "sk-theirs");
     assert_eq!(settings["baseUrl"], format!("{}/v1", scene.wrote("url")));
-    assert!(
-        text(&out.stderr).starts_with("-rw-------"),
-        "{}",
-        text(&out.stderr)
-    );
+    assert_begins(&text(&out.stderr), "-rw-------");
     assert_eq!(fs::read_to_string(theirs.join("providers.json")).unwrap(), config);
     let left = fs::read_dir(scene.state.join("run-configs")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "the copy goes with the run");
@@ -811,10 +778,9 @@ async fn env_says_what_it_knows_as_json_and_for_each_shell() {
         text(&fish.stdout),
         "set -gx BATON_URL 'http://127.0.0.1:8787'\nfunction codex; command codex '-c' 'openai_base_url=\"http://127.0.0.1:8787/v1\"' $argv; end\n"
     );
-    assert!(
-        text(&fish.stderr).contains("no proxy is running; start it with `baton serve --config"),
-        "{}",
-        text(&fish.stderr)
+    assert_contains(
+        &text(&fish.stderr),
+        "no proxy is running; start it with `baton serve --config",
     );
     assert!(text(&shell("powershell").stdout).starts_with("$env:BATON_URL = 'http://127.0.0.1:8787'\n"));
     // A port that is chosen at startup cannot be printed beforehand.
@@ -825,11 +791,7 @@ async fn env_says_what_it_knows_as_json_and_for_each_shell() {
         .env("BATON_SERVER__LISTEN", "127.0.0.1:8787")
         .output()
         .unwrap();
-    assert!(
-        text(&cline.stderr).contains("providers.anthropic.settings.baseUrl"),
-        "{}",
-        text(&cline.stderr)
-    );
+    assert_contains(&text(&cline.stderr), "providers.anthropic.settings.baseUrl");
 }
 
 #[tokio::test]
@@ -877,13 +839,9 @@ async fn a_handoff_is_resumed_in_any_agent() {
     ]);
     let said = text(&out.stdout);
     assert_eq!(out.status.code(), Some(5), "{}", text(&out.stderr));
-    assert!(
-        said.starts_with("<--extension>\n")
-            && said.ends_with(&format!(
-                "pi.mjs>\n<-p>\n<{line}\nTests first.>\n<--mode>\n<json>\n"
-            )),
-        "{said}"
-    );
+    assert_begins(&said, "<--extension>\n");
+    let part = format!("pi.mjs>\n<-p>\n<{line}\nTests first.>\n<--mode>\n<json>\n");
+    assert_ends(&said, &part);
     let json: Value =
         serde_json::from_slice(&resume(&[&line, "--with", "qwen-code", "--json"]).stdout).unwrap();
     let names: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
@@ -899,11 +857,7 @@ async fn a_handoff_is_resumed_in_any_agent() {
     );
     let unknown = resume(&["0000", "--with", "claude"]);
     assert_eq!(unknown.status.code(), Some(66));
-    assert!(
-        text(&unknown.stderr).contains("there is no handoff 0000"),
-        "{}",
-        text(&unknown.stderr)
-    );
+    assert_contains(&text(&unknown.stderr), "there is no handoff 0000");
     let archived = baton_over(&scene.config, &scene.state, &["handoffs", "archive", &id]);
     assert!(archived.status.success(), "{archived:?}");
     let out = resume(&[&id, "--with", "claude"]);
@@ -940,11 +894,7 @@ async fn what_is_resumed_is_compared_with_its_repository() {
         format!("[[handoff-resume:{id}]]")
     );
     let out = scene.output("handoffs resume", &[&id, "--with", "claude"]);
-    assert!(
-        text(&out.stderr).starts_with("baton: Up to date: "),
-        "{}",
-        text(&out.stderr)
-    );
+    assert_begins(&text(&out.stderr), "baton: Up to date: ");
     git(&["checkout", "-q", "-b", "another"]);
     let json = resumed();
     assert_eq!(json["drifted"], true, "{json}");

@@ -5,6 +5,7 @@ use baton_strict::{Part, Reply, Rule};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::harness::texts::assert_contains;
 use crate::matrix::fixture::{Fixture, PROMPT, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, Answer, Variant};
 
@@ -140,9 +141,5 @@ async fn what_the_newer_version_refuses_is_the_agents_own_error() {
         .map(|found| found.rule)
         .collect();
     assert_eq!(rules, [Rule::Version, Rule::Version]);
-    assert!(
-        refused
-            .text()
-            .contains("temperature: Extra inputs are not permitted")
-    );
+    assert_contains(&refused.text(), "temperature: Extra inputs are not permitted");
 }

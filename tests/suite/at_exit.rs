@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::agents::{Scene, pid, text};
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, texts};
+use crate::harness::texts::assert_contains;
 use crate::harness::{self, AgentWire, post};
 
 /// Hands over on request, and answers everything else.
@@ -136,11 +137,7 @@ async fn a_session_with_work_since_its_last_handoff_leaves_one() {
     if has_git {
         assert_eq!(document.branch, "feature/x");
     }
-    assert!(
-        document.prompt.contains("Mend the importer."),
-        "{}",
-        document.prompt
-    );
+    assert_contains(&document.prompt, "Mend the importer.");
     let listed = scene.output("handoffs list", &["--json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
@@ -174,11 +171,7 @@ async fn after_an_undo_finished_work_is_not_the_next_step() {
     let [(_, document)] = &left(&out)[..] else {
         panic!("{}", text(&out.stderr))
     };
-    assert!(
-        document.prompt.contains("Last goal (done): Port the reader"),
-        "{}",
-        document.prompt
-    );
+    assert_contains(&document.prompt, "Last goal (done): Port the reader");
     assert_eq!(document.next_action, None, "{}", document.prompt);
 }
 
@@ -194,10 +187,8 @@ async fn a_run_ends_with_the_reason_why_its_agent_stopped() {
     assert_eq!(refused.status, 429, "{}", refused.text());
     let out = ended(&scene, "claude", run);
     let said = text(&out.stderr);
-    assert!(
-        said.contains("baton: the provider's limit is reached; it opens again at "),
-        "{said}"
-    );
+    let part = "baton: the provider's limit is reached; it opens again at ";
+    assert_contains(&said, part);
 }
 
 #[tokio::test]

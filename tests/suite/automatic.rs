@@ -14,6 +14,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends};
 use crate::matrix::fixture::{Fixture, behind_line};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
@@ -158,11 +159,8 @@ async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
         fixture.push(Reply::status(403, "no"));
         fixture.push(Reply::text("Fresh."));
         let answer = fixture.ask(&history, true).await;
-        assert!(
-            answer.text.contains("[[handoff-resume:") && answer.text.contains("Fresh."),
-            "{}",
-            answer.text
-        );
+        assert_contains(&answer.text, "[[handoff-resume:");
+        assert_contains(&answer.text, "Fresh.");
         assert_eq!(origins(&store).await, [HandoffOrigin::Auto]);
         assert!(
             fixture.sent()[0].contains("Mend the importer."),
@@ -199,14 +197,8 @@ async fn a_threshold_waits_for_a_users_yes_where_the_config_says_so() {
             let history = fixture.then(&history, &answer, "More.");
             fixture.push(Reply::text("On."));
             let answer = fixture.ask(&history, true).await;
-            assert!(
-                answer
-                    .text
-                    .contains("a draft of a handoff waits for your approval")
-                    && answer.text.ends_with("On."),
-                "{}",
-                answer.text
-            );
+            assert_contains(&answer.text, "a draft of a handoff waits for your approval");
+            assert_ends(&answer.text, "On.");
             let seen = fixture.sent();
             assert_eq!(seen[0], "u: Mend the importer.", "nothing is cut before");
             let asked = fixture.provider.requests().len();
@@ -247,11 +239,8 @@ async fn where_no_draft_can_be_made_the_request_goes_up_as_it_came() {
         fixture.push(Reply::text("Went on."));
         let mut answer = fixture.ask(&history, true).await;
         let told = behind_line(&answer.text).unwrap();
-        assert!(
-            told.starts_with("baton: no handoff was made: the required parts take")
-                && told.ends_with("Went on."),
-            "{told}"
-        );
+        assert_begins(told, "baton: no handoff was made: the required parts take");
+        assert_ends(told, "Went on.");
         assert_eq!(origins(&store).await, []);
         for n in 0..2 {
             history = fixture.then(&history, &answer, &format!("More {n}."));

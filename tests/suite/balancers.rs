@@ -19,6 +19,7 @@ use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts, then, user};
 use crate::harness::program::{Program, config_for};
 use crate::harness::redis::{RedisServer, free_port};
+use crate::harness::texts::{assert_begins, assert_contains};
 use crate::harness::{AgentWire, Message, client, open, post, read, temp};
 
 const TOKEN: &str = "0123456789abcdef-of-the-team";
@@ -323,14 +324,7 @@ async fn a_replica_is_replaced(team: &mut Team) {
             .collect();
         tokio::time::sleep(Duration::from_millis(400)).await;
         let old = team.replicas[which].take().unwrap();
-        let pid = old.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        old.signal("-TERM");
         tokio::time::sleep(Duration::from_millis(100)).await;
         // The session continues on the same replica or on the other one, which learns of the handoff from the
         // store.
@@ -418,10 +412,8 @@ async fn it_speaks_tls(team: &Team) {
     let certificate = team.dir.path().join("cert.pem");
     let address = format!("127.0.0.1:{}", team.tls_port);
     let answer = crate::team_secrets::get_over_tls(&address, &certificate, "/", "none").await;
-    assert!(
-        answer.starts_with("HTTP/1.1 200 ") && answer.contains("baton, a proxy"),
-        "{answer}"
-    );
+    assert_begins(&answer, "HTTP/1.1 200 ");
+    assert_contains(&answer, "baton, a proxy");
 }
 
 async fn behind(kind: &Kind) {

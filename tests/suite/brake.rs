@@ -19,6 +19,7 @@ use uuid::Uuid;
 use crate::conversations::replicas;
 use crate::harness::program::{Program, baton, baton_over, config_for, printed};
 use crate::harness::redis::RedisServer;
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends};
 use crate::harness::{Baton, RawResponse, memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, fresh, handoff};
 use crate::matrix::variants::{ANTHROPIC, Answer, Variant, on_every_wire};
@@ -39,12 +40,8 @@ async fn fixture(variant: Variant, change: impl FnOnce(&mut Config)) -> Fixture 
 
 /// The model calls a tool; the agent runs it. Returns the agent's next transcript.
 async fn step(stage: &Fixture, history: &[Value], n: usize) -> Vec<Value> {
-    let path = format!("f{n}");
-    stage.push(Reply::new().thinking("Hm.").call_as(
-        format!("toolu_x{n}y9z"),
-        "read_file",
-        json!({"path": path}),
-    ));
+    let (id, path) = (format!("toolu_x{n}y9z"), json!({"path": format!("f{n}")}));
+    stage.push(Reply::new().thinking("Hm.").call_as(id, "read_file", path));
     let answer = stage.ask(history, n.is_multiple_of(2)).await;
     let results = (stage.variant.results)(&answer.calls, &format!("content {n}"));
     [history, &answer.keep, &results].concat()
@@ -66,12 +63,9 @@ async fn stopped(stage: &Fixture, history: &[Value]) -> Answer {
     let mut answer = None;
     for stream in [true, false] {
         let ended = stage.ask(history, stream).await;
-        assert!(ended.text.starts_with("baton: stopped: "), "{}", ended.text);
-        assert!(ended.text.contains("[[handoff-note:"), "{}", ended.text);
-        assert_eq!(
-            (ended.stop.as_str(), ended.calls.len()),
-            (stage.variant.stops[0], 0)
-        );
+        assert_begins(&ended.text, "baton: stopped: ");
+        assert_contains(&ended.text, "[[handoff-note:");
+        assert_eq!((&*ended.stop, ended.calls.len()), (stage.variant.stops[0], 0));
         answer = Some(ended);
     }
     assert_eq!(stage.provider.requests().len(), asked, "nothing is sent upstream");
@@ -99,18 +93,11 @@ async fn stopped_at_the_budget(variant: Variant) {
     assert_eq!(notices(&stage), 1, "at 80 % the model is told");
     let answer = stopped(&stage, &history).await;
     for part in ["5 model calls of 5 model calls", "Spent: ", "`::go`", "`::stop`"] {
-        assert!(answer.text.contains(part), "{part}: {}", answer.text);
+        assert_contains(&answer.text, part);
     }
     stage.baton.events(7).await;
-    let seen = outcomes(&stage).await;
-    assert_eq!(
-        seen,
-        [
-            BrakeOutcome::Told,
-            BrakeOutcome::StoppedBudget,
-            BrakeOutcome::StoppedBudget
-        ]
-    );
+    use BrakeOutcome::{StoppedBudget, Told};
+    assert_eq!(outcomes(&stage).await, [Told, StoppedBudget, StoppedBudget]);
     stage.assert_clean();
 }
 
@@ -135,47 +122,27 @@ async fn goes_on(variant: Variant) {
     let go = [&history[..], &answer.keep, &[stage.user("::go")]].concat();
     stage.push(Reply::new().thinking("So.").say("Done."));
     let done = stage.ask(&go, true).await;
-    assert!(
-        done.text
-            .starts_with("baton: the agent may continue. Budgets: session 3 model calls of 6"),
-        "{}",
-        done.text
-    );
-    assert!(done.text.ends_with("Done."), "{}", done.text);
+    let part = "baton: the agent may continue. Budgets: session 3 model calls of 6";
+    assert_begins(&done.text, part);
+    assert_ends(&done.text, "Done.");
     stage.baton.events(6).await;
-    let expected = [
-        "u: Mend the importer.",
-        "call read_file",
-        "result",
-        "call read_file",
-        "result",
-        "call read_file",
-        "result",
-    ];
-    let sent: Vec<_> = stage
-        .sent()
-        .into_iter()
-        .filter(|line| !line.contains("budget-notice"))
-        .collect();
-    assert_eq!(sent, expected, "the request that was stopped");
+    // The request that was stopped.
+    let mut sent = stage.sent();
+    sent.retain(|line| !line.contains("budget-notice"));
+    let steps = ["call read_file", "result"].repeat(3);
+    let expected = [&["u: Mend the importer."][..], &steps].concat();
+    assert_eq!(sent, expected);
     // Three more calls are granted, of which one is used.
     let next = [&go[..], &done.keep, &[stage.user("More.")]].concat();
     stage.push(Reply::new().thinking("So.").say("Yes."));
     let yes = stage.ask(&next, false).await;
     let sent = stage.sent();
-    assert!(
-        sent.iter()
-            .all(|line| !line.contains("stopped") && !line.contains("::go")),
-        "{sent:?}"
-    );
+    let is_brakes = |line: &String| line.contains("stopped") || line.contains("::go");
+    assert!(!sent.iter().any(is_brakes), "{sent:?}");
     // Nothing is stopped now.
     let again = [&next[..], &yes.keep, &[stage.user("::go")]].concat();
     let nothing = stage.ask(&again, true).await;
-    assert!(
-        nothing.text.contains("nothing is stopped here"),
-        "{}",
-        nothing.text
-    );
+    assert_contains(&nothing.text, "nothing is stopped here");
     stage.assert_clean();
 }
 
@@ -183,22 +150,15 @@ async fn stopped_in_a_loop(variant: Variant) {
     let stage = fixture(variant, |config| config.brake.no_progress = Some(true)).await;
     let mut history = vec![stage.user("Mend the importer.")];
     for n in 0..4 {
-        let call = Reply::new().thinking("Hm.").call_as(
-            format!("toolu_l{n}p7q"),
-            "read_file",
-            json!({"path": "a.rs"}),
-        );
-        stage.push(call);
+        let (id, path) = (format!("toolu_l{n}p7q"), json!({"path": "a.rs"}));
+        stage.push(Reply::new().thinking("Hm.").call_as(id, "read_file", path));
         let answer = stage.ask(&history, true).await;
-        assert_eq!(
-            notices(&stage),
-            usize::from(n == 3),
-            "the third time the model is told"
-        );
+        // The third time the model is told.
+        assert_eq!(notices(&stage), usize::from(n == 3));
         history = stage.ran(&history, &answer);
     }
     let answer = stopped(&stage, &history).await;
-    assert!(answer.text.contains("the same result 4 times"), "{}", answer.text);
+    assert_contains(&answer.text, "the same result 4 times");
     let go = [&history[..], &answer.keep, &[stage.user("::go")]].concat();
     stage.push(Reply::new().thinking("So.").say("I see."));
     assert!(stage.ask(&go, true).await.text.ends_with("I see."));
@@ -212,12 +172,7 @@ async fn the_users_message_passes(variant: Variant) {
     let asked = [&history[..], &answer.keep, &[stage.user("What is left?")]].concat();
     stage.push(Reply::new().thinking("So.").say("The tests."));
     let told = stage.ask(&asked, true).await;
-    assert!(
-        told.text
-            .starts_with("baton: the budget of this session is used up"),
-        "{}",
-        told.text
-    );
+    assert_begins(&told.text, "baton: the budget of this session is used up");
     assert!(told.text.ends_with("The tests."), "{}", told.text);
     let next = [&asked[..], &told.keep, &[stage.user("Go on.")]].concat();
     stage.push(Reply::text("Well."));
@@ -237,11 +192,7 @@ async fn all_legs_count(variant: Variant) {
     stage.baton.events(1).await;
     let status = stage.then(&history, &fired, "::handoff status");
     let status = stage.ask(&status, true).await;
-    assert!(
-        status.text.contains("session 2 model calls of 4 model calls"),
-        "{}",
-        status.text
-    );
+    assert_contains(&status.text, "session 2 model calls of 4 model calls");
     let mut now = stage.then(&history, &fired, "Go on.");
     for n in 0..2 {
         now = step(&stage, &now, n).await;
@@ -350,33 +301,16 @@ async fn subagents_count_for_their_parent() {
     for (n, agent) in [None, Some("a1")].into_iter().enumerate() {
         stage.push(Reply::text("Done."));
         let history = [stage.user(&format!("Task {n}."))];
-        assert_eq!(
-            post(&stage, &claude("s", agent), &history, path).await.status,
-            200
-        );
+        let done = post(&stage, &claude("s", agent), &history, path).await;
+        assert_eq!(done.status, 200);
         stage.baton.events(n + 1).await;
     }
-    let ended = post(
-        &stage,
-        &claude("s", Some("a2")),
-        &[stage.user("Review it.")],
-        path,
-    )
-    .await;
-    assert!(ended.text().contains("Report to your caller"), "{}", ended.text());
+    let review = [stage.user("Review it.")];
+    let ended = post(&stage, &claude("s", Some("a2")), &review, path).await;
+    assert_contains(&ended.text(), "Report to your caller");
     stage.push(Reply::text("Done."));
-    let other = post(
-        &stage,
-        &claude("t", Some("a3")),
-        &[stage.user("Review it.")],
-        path,
-    )
-    .await;
-    assert!(
-        other.text().contains("Done."),
-        "another session: {}",
-        other.text()
-    );
+    let other = post(&stage, &claude("t", Some("a3")), &review, path).await;
+    assert_contains(&other.text(), "Done.");
     stage.assert_clean();
 }
 
@@ -388,30 +322,19 @@ async fn a_request_declares_a_budget_in_dollars() {
     let long: &'static str = "9".repeat(5_000).leak();
     for bad in ["0", "-1", "1e99", "5 EUR", "", "NaN", long] {
         let refused = post(&stage, &declare(bad), &history, "/v1/messages").await;
-        assert_eq!(
-            (refused.status, refused.header("x-baton-error")),
-            (400, Some("bad_budget")),
-            "{bad}"
-        );
+        let told = (refused.status, refused.header("x-baton-error"));
+        assert_eq!(told, (400, Some("bad_budget")), "{bad}");
     }
     assert_eq!(stage.provider.requests().len(), 0);
     stage.push(Reply::text("Gone."));
     let passed = post(&stage, &declare("0.01"), &history, "/v1/messages").await;
     assert_eq!(passed.status, 200);
     stage.push(Reply::text("Gone."));
-    assert_eq!(
-        post(&stage, &claude("s", None), &history, "/b/0.50/v1/messages")
-            .await
-            .status,
-        200
-    );
-    assert!(
-        stage
-            .provider
-            .requests()
-            .iter()
-            .all(|seen| seen.header("x-baton-budget").is_none())
-    );
+    let passed = post(&stage, &claude("s", None), &history, "/b/0.50/v1/messages").await;
+    assert_eq!(passed.status, 200);
+    for seen in stage.provider.requests() {
+        assert_eq!(seen.header("x-baton-budget"), None);
+    }
     stage.assert_clean();
 }
 
@@ -426,11 +349,9 @@ async fn dollars_are_counted_and_granted() {
     let ask = async |history: &[Value]| {
         let mut body = (ANTHROPIC.body)(history, false);
         body["model"] = json!("claude-opus-5-5");
-        let response = stage
-            .baton
-            .post("/v1/messages", ANTHROPIC.headers, body.to_string().into())
-            .await;
-        stage.answer(&response, false)
+        let body = body.to_string().into();
+        let response = stage.baton.post("/v1/messages", ANTHROPIC.headers, body);
+        stage.answer(&response.await, false)
     };
     stage.push(Reply::new().call_as("toolu_d0l1ar", "read_file", json!({"path": "a"})));
     let history = [stage.user("Go.")];
@@ -438,11 +359,7 @@ async fn dollars_are_counted_and_granted() {
     stage.baton.events(1).await;
     let history = stage.ran(&history, &answer);
     let ended = ask(&history).await;
-    assert!(
-        ended.text.contains("`::go 10` continues for 10 dollars more"),
-        "{}",
-        ended.text
-    );
+    assert_contains(&ended.text, "`::go 10` continues for 10 dollars more");
     let go = [&history[..], &ended.keep, &[stage.user("::go 10")]].concat();
     stage.push(Reply::text("On."));
     assert!(ask(&go).await.text.ends_with("On."));
@@ -465,10 +382,8 @@ async fn two_replicas_at_the_limit_send_one_request_each_at_most() {
     }
     let send = async |baton: &Baton| {
         let body = (ANTHROPIC.body)(&history, false).to_string();
-        baton
-            .post("/v1/messages", ANTHROPIC.headers, body.into())
-            .await
-            .text()
+        let response = baton.post("/v1/messages", ANTHROPIC.headers, body.into());
+        response.await.text()
     };
     tokio::join!(send(&stage.baton), send(&other));
     stage.baton.events(2).await;
@@ -477,7 +392,7 @@ async fn two_replicas_at_the_limit_send_one_request_each_at_most() {
     for _ in 0..5 {
         for baton in [&stage.baton, &other] {
             let said = send(baton).await;
-            assert!(said.contains("stopped: the budget"), "{said}");
+            assert_contains(&said, "stopped: the budget");
         }
     }
     // Two if one replica had entered its request before the other one looked.
@@ -546,12 +461,8 @@ async fn a_killed_program_keeps_its_budget() {
     for _ in 0..8 {
         let program = Program::start(&config, &dir.path().join("state"));
         let url = format!("{}/r/{run}/v1/messages", program.data);
-        let response = crate::harness::post(
-            &url,
-            ANTHROPIC.headers,
-            (ANTHROPIC.body)(&working, false).to_string().into(),
-        )
-        .await;
+        let body = (ANTHROPIC.body)(&working, false).to_string().into();
+        let response = crate::harness::post(&url, ANTHROPIC.headers, body).await;
         stopped += u32::from(response.text().contains("stopped: the budget"));
         written().await;
         // Dropping it is a SIGKILL.
@@ -560,34 +471,24 @@ async fn a_killed_program_keeps_its_budget() {
     assert_eq!((sent, stopped), (3, 5));
     let journal = JournalReader::open(&dir.path().join("state")).unwrap().unwrap();
     let last = journal.last_of_run(&run).unwrap().unwrap();
-    assert_eq!(
-        last.brake,
-        Some(BrakeOutcome::StoppedBudget),
-        "`baton run` says so at the end"
-    );
-    assert_eq!(
-        serde_json::to_value(&last.budgets).unwrap(),
-        json!([{"of": "session", "unit": "calls", "spent": 3.0, "limit": 3.0}])
-    );
-    assert!(
-        journal
-            .last_of_run(&Uuid::now_v7().to_string())
-            .unwrap()
-            .is_none()
-    );
+    // `baton run` says so at the end.
+    assert_eq!(last.brake, Some(BrakeOutcome::StoppedBudget));
+    let budgets = json!([{"of": "session", "unit": "calls", "spent": 3.0, "limit": 3.0}]);
+    assert_eq!(serde_json::to_value(&last.budgets).unwrap(), budgets);
+    let another = Uuid::now_v7().to_string();
+    assert!(journal.last_of_run(&another).unwrap().is_none());
     let output = baton_over(&config, &dir.path().join("state"), &["savings", "--json"]);
     let report: Value = serde_json::from_str(&printed(output)).unwrap();
-    assert_eq!(
-        (&report["stopped"], &report["total"]["exchanges"]),
-        (&json!(5), &json!(3))
-    );
+    assert_eq!([&report["stopped"], &report["total"]["exchanges"]], [5, 3]);
 }
 
-/// Returns whether a command succeeds, and all that it prints.
-fn told(command: &mut Command) -> (bool, String) {
+/// Runs a command that fails, and says these words.
+#[track_caller]
+fn assert_fails(command: &mut Command, words: &[&str]) {
     let output = command.output().unwrap();
-    let all = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(all).unwrap())
+    assert!(!output.status.success(), "{output:?}");
+    let all = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    words.iter().for_each(|words| assert_contains(&all, words));
 }
 
 #[test]
@@ -610,18 +511,12 @@ fn bad_budgets_are_refused_with_what_is_expected() {
         ("no_progress", "\"yes\""),
     ] {
         std::fs::write(&config, format!("[brake]\n{key} = {value}\n")).unwrap();
-        let (is_good, text) = told(baton(dir.path(), &["check", "--config"]).arg(&config));
-        assert!(
-            !is_good && text.contains(&format!("brake.{key}")) && text.contains("do: write"),
-            "{text}"
-        );
+        let mut check = baton(dir.path(), &["check", "--config"]);
+        assert_fails(check.arg(&config), &[&format!("brake.{key}"), "do: write"]);
     }
     for budget in ["0", "-1", "1e99", "5 EUR", "nan"] {
         let budget = format!("--budget={budget}");
-        let (is_good, text) = told(&mut baton(dir.path(), &["run", &budget, "true"]));
-        assert!(
-            !is_good && text.contains("a budget is a number of US dollars"),
-            "{text}"
-        );
+        let mut run = baton(dir.path(), &["run", &budget, "true"]);
+        assert_fails(&mut run, &["a budget is a number of US dollars"]);
     }
 }

@@ -6,6 +6,7 @@ use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::harness::texts::{assert_contains, assert_lacks};
 use crate::harness::{memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff};
 use crate::matrix::variants::{ANTHROPIC, Answer, Variant, on_every_wire};
@@ -128,14 +129,10 @@ async fn what_was_said_is_carried_by_rank(variant: Variant) {
     let history = stage.then(&history, &fired, "Now write the page of the exporter.");
     hands_over(&stage, &history).await;
     let sent = stage.sent().concat();
-    assert!(
-        sent.contains("- Now write the page of the exporter.\n") && sent.contains(NEVER),
-        "{sent}"
-    );
-    assert!(
-        !sent.contains("old format") && !sent.contains("Port the importer"),
-        "{sent}"
-    );
+    assert_contains(&sent, "- Now write the page of the exporter.\n");
+    assert_contains(&sent, NEVER);
+    assert_lacks(&sent, "old format");
+    assert_lacks(&sent, "Port the importer");
     stage.assert_clean();
 }
 

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::program::{Program, config_for, serve};
+use crate::harness::texts::assert_begins;
 use crate::harness::{AgentWire, RawResponse, post, temp};
 
 /// An outbound proxy that tunnels to `target`, whatever host is asked for, and notes the heads of requests.
@@ -119,10 +120,7 @@ async fn upstreams_are_reached_through_the_proxy_of_the_environment() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert!(answer.text().contains("Hello."));
     let head = heads.lock().unwrap()[0].clone();
-    assert!(
-        head.starts_with(&format!("CONNECT provider.test:{port} HTTP/1.1")),
-        "{head}"
-    );
+    assert_begins(&head, &format!("CONNECT provider.test:{port} HTTP/1.1"));
     assert!(!head.contains("x-api-key"), "{head}");
     drop(program);
     // The error names the proxy, and not its password.

@@ -10,6 +10,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
+use crate::harness::texts::assert_contains;
 use crate::matrix::fixture::{Fixture, PROMPT, behind_line, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
@@ -271,11 +272,7 @@ async fn a_context_hint_is_the_agents_own() {
         .send(&fixture.then(&history, &answer, "More."), true)
         .await;
     assert_eq!(response.status, 422);
-    assert!(
-        response.text().contains("clear 80000 tokens"),
-        "{}",
-        response.text()
-    );
+    assert_contains(&response.text(), "clear 80000 tokens");
     fixture.assert_clean();
 }
 

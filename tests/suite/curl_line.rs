@@ -6,25 +6,25 @@ use baton_llm::state::journal::{BodySide, JournalReader};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 
+use crate::harness::texts::{assert_begins, assert_contains};
 use crate::matrix::fixture::{fresh, handoff};
+use crate::matrix::journaled::Journaled;
 use crate::matrix::variants::{ANTHROPIC, GEMINI};
-use crate::savings::Run;
+use crate::savings::bill;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_line_for_a_shell_names_no_credential_and_works() {
     for variant in [ANTHROPIC, GEMINI] {
-        let run = Run::new(variant, [handoff(), fresh()]).await;
+        let run = Journaled::new(variant, [handoff(), fresh()]).await;
         run.fixture.ask(&run.fixture.history(), true).await;
-        let id = run.bill(1).await.remove(0).id;
+        let id = bill(&run, 1).await.remove(0).id;
         let words = ["show", &id, "--curl", "--leg", "2", "--state-dir"];
         let mut show = crate::harness::program::baton(run.dir.path(), &words);
         let output = tokio::task::block_in_place(|| show.arg(run.dir.path()).output()).unwrap();
         assert!(output.status.success(), "{output:?}");
         let line = String::from_utf8(output.stdout).unwrap();
-        assert!(
-            line.contains("_API_KEY\"") && line.starts_with("baton show "),
-            "{line}"
-        );
+        assert_contains(&line, "_API_KEY\"");
+        assert_begins(&line, "baton show ");
 
         let journal = JournalReader::open(run.dir.path()).unwrap().unwrap();
         let sent = journal.body(&id, BodySide::Sent(1)).unwrap().unwrap();

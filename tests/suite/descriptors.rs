@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::harness::program::Program;
 use crate::harness::temp;
+use crate::harness::texts::{assert_contains, assert_lacks};
 
 /// Concurrent agents.
 const AGENTS: usize = 900;
@@ -82,10 +83,8 @@ fn with_few_descriptors_fewer_exchanges_run_at_once_and_none_fails() {
     baton_llm::serve::proxy::descriptors::raise();
     let limited = Limited::start("ulimit -n 256", &upstream());
     let log = limited.log();
-    assert!(
-        log.contains("limits.max_concurrent_requests") && log.contains("43"),
-        "{log}"
-    );
+    assert_contains(&log, "limits.max_concurrent_requests");
+    assert_contains(&log, "43");
     let answers: Vec<String> = thread::scope(|scope| {
         let agents: Vec<_> = (0..AGENTS)
             .map(|_| {
@@ -109,10 +108,6 @@ fn a_soft_limit_is_raised() {
         line.split_whitespace().skip(3).take(2).collect::<Vec<_>>(),
         ["8192", "8192"]
     );
-    assert!(
-        !limited.log().contains("limits.max_concurrent_requests"),
-        "{}",
-        limited.log()
-    );
+    assert_lacks(&limited.log(), "limits.max_concurrent_requests");
     assert_eq!(Limited::ask(&limited.addr), "200");
 }

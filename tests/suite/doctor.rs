@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::harness::program::Program;
 use crate::harness::temp;
+use crate::harness::texts::assert_contains;
 
 /// A machine with one agent on its PATH.
 struct Machine {
@@ -83,6 +84,13 @@ fn finding<'a>(findings: &'a [Value], check: &str, subject: &str) -> (&'a str, &
     )
 }
 
+/// Checks the only finding of this check and subject.
+#[track_caller]
+fn assert_finding(findings: &[Value], check: &str, subject: &str, severity: &str, part: &str) {
+    let (found, message) = finding(findings, check, subject);
+    assert!(found == severity && message.contains(part), "{found}: {message}");
+}
+
 async fn provider() -> Strict {
     Strict::start(|_: &baton_strict::Received| Reply::text("ok"), Options::default())
         .await
@@ -101,22 +109,14 @@ async fn a_sound_installation_has_no_error_and_is_not_changed() {
     let findings = machine.findings(0, &[]);
     assert_eq!(entries(machine.dir.path()), before, "nothing is made");
     for name in UPSTREAMS {
-        let (severity, message) = finding(&findings, "upstreams", name);
-        assert!(severity == "ok" && message.contains("answers"), "{message}");
+        assert_finding(&findings, "upstreams", name, "ok", "answers");
     }
     assert_eq!(finding(&findings, "store", "baton.db").0, "ok");
-    let (severity, message) = finding(&findings, "agents", "Claude Code");
-    assert!(
-        severity == "ok" && message.contains("baton run claude"),
-        "{message}"
-    );
+    assert_finding(&findings, "agents", "Claude Code", "ok", "baton run claude");
     assert_eq!(finding(&findings, "sign-ins", "Claude Code").0, "ok");
     let text = machine.examine(&[], &[]);
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(
-        text.contains("\nok       config     all keys: no problems\n"),
-        "{text}"
-    );
+    assert_contains(&text, "\nok       config     all keys: no problems\n");
     assert!(
         text.ends_with("\n0 errors, 0 warnings\n") && !text.contains('\u{1b}'),
         "{text:?}"
@@ -134,31 +134,17 @@ async fn a_running_proxy_is_recognised_and_a_killed_one_is_reported() {
     let port = data.rsplit(':').next().unwrap().to_owned();
     // With the port that the proxy received.
     let text = fs::read_to_string(&machine.config).unwrap();
-    let text = text.replace(
-        "server.listen = '127.0.0.1:0'",
-        &format!("server.listen = '127.0.0.1:{port}'"),
-    );
+    let listen = format!("server.listen = '127.0.0.1:{port}'");
+    let text = text.replace("server.listen = '127.0.0.1:0'", &listen);
     fs::write(&machine.config, text).unwrap();
     let findings = machine.findings(0, &[("ANTHROPIC_BASE_URL", &data)]);
-    assert!(
-        finding(&findings, "ports", "server.listen")
-            .1
-            .contains("in use by baton")
-    );
-    let (severity, message) = finding(&findings, "agents", "Claude Code");
-    assert!(
-        severity == "ok" && message.contains("by ANTHROPIC_BASE_URL"),
-        "{message}"
-    );
+    assert_contains(finding(&findings, "ports", "server.listen").1, "in use by baton");
+    assert_finding(&findings, "agents", "Claude Code", "ok", "by ANTHROPIC_BASE_URL");
     program.child.kill().unwrap();
     program.child.wait().unwrap();
     let findings = machine.findings(0, &[("ANTHROPIC_BASE_URL", &data)]);
     assert_eq!(finding(&findings, "agents", "Claude Code").0, "warning");
-    let (severity, message) = finding(&findings, "proxy", "agents at");
-    assert!(
-        severity == "warning" && message.contains("was killed"),
-        "{message}"
-    );
+    assert_finding(&findings, "proxy", "agents at", "warning", "was killed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,16 +165,10 @@ async fn problems_are_reported_with_what_to_do() {
     fs::write(settings.join("settings.json"), env).unwrap();
     let findings = machine.findings(69, &[]);
     assert_eq!(finding(&findings, "ports", "server.listen").0, "error");
-    let store: Vec<_> = findings.iter().filter(|row| row["check"] == "store").collect();
-    assert_eq!(
-        (store[0]["severity"].as_str(), store[1]["severity"].as_str()),
-        (Some("error"), Some("warning"))
-    );
-    let (severity, message) = finding(&findings, "agents", "Claude Code");
-    assert!(
-        severity == "warning" && message.contains("gateway.example"),
-        "{message}"
-    );
+    let store = findings.iter().filter(|row| row["check"] == "store");
+    let severities: Vec<_> = store.map(|row| &row["severity"]).collect();
+    assert_eq!(severities[..2], ["error", "warning"]);
+    assert_finding(&findings, "agents", "Claude Code", "warning", "gateway.example");
 }
 
 #[test]
@@ -217,9 +197,8 @@ async fn a_server_is_examined_as_one_and_is_no_better_than_its_proxy() {
     assert_eq!(finding(&findings, "proxy", "readyz").0, "ok");
     // The store of the running proxy fails, and the file looks sound from outside.
     let store = rusqlite::Connection::open(machine.state().join("baton.db")).unwrap();
-    store
-        .execute_batch("ALTER TABLE records RENAME TO hidden")
-        .unwrap();
+    let hide = "ALTER TABLE records RENAME TO hidden";
+    store.execute_batch(hide).unwrap();
     // An earlier result holds for two seconds.
     tokio::time::sleep(std::time::Duration::from_millis(2100)).await;
     let findings = machine.findings(69, &[]);

@@ -2,11 +2,12 @@
 //! the handoff and never delays it.
 
 use std::path::{Path, PathBuf};
+use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::handoffs::document::{HandoffDocument, HandoffSize, validate};
-use baton_core::record::{DocumentRecord, HandoffStatus};
+use baton_core::record::{DocumentRecord, Handoff, HandoffStatus};
 use baton_llm::state::config::Config;
 use baton_llm::state::files::documents::{
     self, DocumentSettings, DocumentWriter, JSON, MARKDOWN, StoredHandoff,
@@ -18,6 +19,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness;
+use crate::harness::program::{baton_in, printed, refused};
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends, assert_members};
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
 use crate::matrix::variants::{self, Variant};
 
@@ -80,6 +83,24 @@ impl Run {
     }
 }
 
+fn statuses(records: &[DocumentRecord]) -> Vec<&str> {
+    records.iter().map(|record| record.status.name()).collect()
+}
+
+/// A handoff of which nothing else is known.
+fn stored(handoff: Handoff) -> StoredHandoff {
+    StoredHandoff {
+        handoff,
+        carry_over: None,
+        exchange: None,
+        run: None,
+        topic: None,
+        context_tokens: None,
+        bytes: HandoffSize::default(),
+        transcript: Box::new(|| None),
+    }
+}
+
 fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
     let directory = Path::new(&record.directory);
     let json = std::fs::read_to_string(directory.join(JSON)).unwrap();
@@ -87,17 +108,13 @@ fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
     assert_eq!(validate(&json, Some(&markdown)), []);
     let schema = serde_json::from_str(include_str!("../../docs/handoff.schema.json")).unwrap();
     let value: Value = serde_json::from_str(&json).unwrap();
-    let wrong: Vec<_> = jsonschema::validator_for(&schema)
-        .unwrap()
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<_> = validator
         .iter_errors(&value)
         .map(|error| error.to_string())
         .collect();
     assert_eq!(wrong, [""; 0]);
-    let left: Vec<_> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|file| file.unwrap().file_name())
-        .collect();
-    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(std::fs::read_dir(directory).unwrap().count(), 2);
     let document = HandoffDocument::read(&json).unwrap();
     handoff_file(directory, &document);
     (document, markdown)
@@ -116,14 +133,9 @@ fn handoff_file(directory: &Path, document: &HandoffDocument) {
     assert_eq!(its[0].file.created_at, document.created_at);
     let used = document.context.map_or(0, |context| context.used);
     assert_eq!(u64::try_from(its[0].file.tokens_used), Ok(used));
-    assert!(
-        its[0]
-            .path
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .starts_with("auto-handoff-")
+    assert_begins(
+        its[0].path.file_name().unwrap().to_str().unwrap(),
+        "auto-handoff-",
     );
 }
 
@@ -164,22 +176,15 @@ async fn a_chain(side: Variant) {
     let (first, markdown) = files(record);
     assert_eq!(first.next_action.as_deref(), Some("reader.rs."));
     assert_eq!((first.status, first.parent), (HandoffStatus::Active, None));
-    assert_eq!(
-        (first.origin.as_str(), first.summary.as_str()),
-        ("model", "Goal: skip BOMs. Next: reader.rs.")
-    );
+    assert_eq!(first.origin, "model");
+    assert_eq!(first.summary, "Goal: skip BOMs. Next: reader.rs.");
     assert!(
         first.turns >= 2 && first.bytes.before > first.bytes.after,
         "{first:?}"
     );
     assert!(markdown.contains("## Next action\n\nreader.rs.\n"), "{markdown}");
-    let legs = run
-        .stage
-        .baton
-        .events(2)
-        .await
-        .into_iter()
-        .flat_map(|event| event.facts.tokens);
+    let events = run.stage.baton.events(2).await.into_iter();
+    let legs = events.flat_map(|event| event.facts.tokens);
     let counted: Vec<_> = legs
         .map(|tokens| tokens.map(|all| all.all_input() + all.output))
         .collect();
@@ -202,11 +207,8 @@ async fn a_chain(side: Variant) {
         (second.parent, second.status),
         (Some(first.id), HandoffStatus::Active)
     );
-    assert_eq!(
-        first_again,
-        first.with_status(HandoffStatus::Superseded),
-        "its files say so, too"
-    );
+    // Its files say so, too.
+    assert_eq!(first_again, first.with_status(HandoffStatus::Superseded));
     assert_eq!(second.prerequisites[0].what, first_again.id.to_string());
     assert_eq!(run.writer.counts(), [2, 0, 0]);
     run.stage.assert_clean();
@@ -255,36 +257,6 @@ async fn off_writes_none_and_a_handoff_without_a_document_stays_one() {
     run.stage.assert_clean();
 }
 
-/// Created again from the same upstream request, in another directory and with another store: the bytes are
-/// equal.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
-    let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
-    run.stage.ask(&run.stage.history(), true).await;
-    let records = run.records().await;
-    let bytes = |directory: &Path| [JSON, MARKDOWN].map(|name| std::fs::read(directory.join(name)).unwrap());
-    let (document, _) = files(&records[0]);
-    let before = bytes(Path::new(&records[0].directory));
-    let sent = run.stage.provider.generations()[0].raw.clone();
-    let handoff = run.store.handoff("local", document.id).await.unwrap().unwrap();
-    let other = harness::temp();
-    let settings = Arc::new(settings(other.path(), |_| {}).unwrap());
-    let stored = StoredHandoff {
-        handoff,
-        carry_over: None,
-        exchange: document.exchange.clone(),
-        run: None,
-        topic: None,
-        context_tokens: document.context.map(|context| context.used),
-        bytes: HandoffSize { ..document.bytes },
-        transcript: Box::new(move || Some(sent)),
-    };
-    let store = harness::sqlite(other.path());
-    let directory = documents::write(&settings, &store, stored).await.unwrap();
-    assert_eq!(bytes(&directory), before);
-    assert!(directory.starts_with(other.path()));
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_is_in_a_document() {
     let prompt =
@@ -302,11 +274,7 @@ async fn no_secret_is_in_a_document() {
     run.stage.ask(&history, true).await;
     let records = run.records().await;
     let (document, markdown) = files(&records[0]);
-    assert!(
-        document.prompt.starts_with("Goal: deploy."),
-        "{}",
-        document.prompt
-    );
+    assert_begins(&document.prompt, "Goal: deploy.");
     for text in [&markdown, &document.json(), &records[0].document] {
         assert!(!text.contains(SECRET), "{text}");
     }
@@ -322,12 +290,6 @@ async fn resuming_a_superseded_handoff_makes_it_active() {
         .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
     run.stage.push(fresh());
     run.stage.ask(&history, true).await;
-    let statuses = |records: &[DocumentRecord]| {
-        records
-            .iter()
-            .map(|record| record.status.name())
-            .collect::<Vec<_>>()
-    };
     let records = run.records().await;
     assert_eq!(statuses(&records), ["active", "superseded"]);
     let first = records[1].handoff;
@@ -356,8 +318,7 @@ async fn an_undone_handoff_has_a_status_of_its_own() {
         history = stage.then(&history, &said, "::handoff undo");
         said = stage.ask(&history, true).await;
         let records = run.records().await;
-        let statuses: Vec<_> = records.iter().map(|record| record.status.name()).collect();
-        assert_eq!(statuses, expected);
+        assert_eq!(statuses(&records), expected);
         assert_eq!(files(&records[0]).0.status.name(), expected[0]);
     }
     stage.assert_clean();
@@ -377,23 +338,10 @@ async fn resumed_and_compared(side: Variant) {
     let stage = Fixture::with(side, [handoff(), fresh()], store.clone(), |_: &mut Config| {}).await;
     let writer = DocumentWriter::start(settings(dir.path(), compared), store.clone());
     stage.ask(&stage.history(), true).await;
-    let made = store
-        .handoffs(&HandoffFilter::default())
-        .await
-        .unwrap()
-        .pop()
-        .unwrap();
+    let mut made = store.handoffs(&HandoffFilter::default()).await.unwrap();
+    let made = made.pop().unwrap();
     let (id, principal) = (made.id, made.principal.clone());
-    writer.handoff(StoredHandoff {
-        handoff: made,
-        carry_over: None,
-        exchange: None,
-        run: None,
-        topic: None,
-        context_tokens: None,
-        bytes: HandoffSize::default(),
-        transcript: Box::new(|| None),
-    });
+    writer.handoff(stored(made));
     assert!(writer.flush(LONG).await);
     let record = documents::find(&store, &principal, id).await.unwrap().unwrap();
     assert_eq!(record.branch, "main");
@@ -459,17 +407,9 @@ async fn resumed_and_compared(side: Variant) {
         stage.user(&format!("::handoff resume {id}")),
     ];
     let said = stage.ask(&other, true).await;
-    assert!(
-        said.text
-            .contains("The handoff was archived; it is active again."),
-        "{}",
-        said.text
-    );
-    assert!(
-        said.text.contains("Drift: ") && said.text.contains(line),
-        "{}",
-        said.text
-    );
+    assert_contains(&said.text, "The handoff was archived; it is active again.");
+    assert_contains(&said.text, "Drift: ");
+    assert_contains(&said.text, line);
     let record = documents::find(&store, &principal, id).await.unwrap().unwrap();
     assert_eq!(record.status, HandoffStatus::Active);
     let history = stage.then(&other, &said, "Go on.");
@@ -511,132 +451,62 @@ async fn the_commands_list_show_validate_and_archive() {
     } = run;
     drop((stage, store, writer));
     let (id, directory) = (records[0].handoff.to_string(), records[0].directory.clone());
-    let baton = |args: &[&str]| baton_in(dir.path(), args);
-    let ok = |args: &[&str]| {
-        let (code, out, complaint) = baton(args);
-        assert_eq!(code, 0, "{args:?}: {complaint}");
-        out
-    };
-    let list: Value =
-        serde_json::from_str(&ok(&["handoffs", "list", "--status", "active", "--json"])).unwrap();
-    assert_eq!(
-        (&list[0]["id"], &list[0]["status"]),
-        (&json!(id), &json!("active"))
-    );
-    assert_eq!(list[0]["next_action"], "reader.rs.");
-    assert!(ok(&["handoffs", "list"]).contains(&id));
-    assert_eq!(ok(&["handoffs", "list", "--status", "superseded"]), "");
-    assert!(ok(&["handoffs", "show", &id[..13], "--format", "md"]).starts_with(&format!("# Handoff {id}\n")));
-    let json = ok(&["handoffs", "show", "--format", "json"]);
-    assert_eq!(
-        json,
-        std::fs::read_to_string(Path::new(&directory).join(JSON)).unwrap()
-    );
-    assert_eq!(ok(&["handoffs", "show", "--path"]).trim(), directory);
-    assert!(ok(&["handoffs", "check", "--syntax"]).trim().ends_with(": valid"));
-    let shown = ok(&["handoffs", "show", &id]);
-    assert!(
-        shown.contains(&directory) && shown.contains("\nnext ") && shown.contains("\nlineage "),
-        "{shown}"
-    );
-    assert!(shown.ends_with(&format!("{PROMPT}\n")), "{shown}");
-    let listed: Value = serde_json::from_str(&ok(&["handoffs", "list", "--json"])).unwrap();
-    assert_eq!(listed[0]["status"], "active");
+    let baton = |line: &str| baton_in(dir.path(), &format!("handoffs {line}"));
+    let ok = |line: &str| printed(baton(line));
+    let json_of = |line: &str| serde_json::from_str::<Value>(&ok(line)).unwrap();
+    let members = json!({"id": id, "status": "active", "next_action": "reader.rs."});
+    assert_members(&json_of("list --status active --json")[0], &members);
+    assert!(ok("list").contains(&id));
+    assert_eq!(ok("list --status superseded"), "");
+    assert!(ok(&format!("show {} --format md", &id[..13])).starts_with(&format!("# Handoff {id}\n")));
+    let stored = std::fs::read_to_string(Path::new(&directory).join(JSON)).unwrap();
+    assert_eq!(ok("show --format json"), stored);
+    assert_eq!(ok("show --path").trim(), directory);
+    assert!(ok("check --syntax").trim().ends_with(": valid"));
+    let shown = ok(&format!("show {id}"));
+    assert_contains(&shown, &directory);
+    assert_contains(&shown, "\nnext ");
+    assert_contains(&shown, "\nlineage ");
+    assert_ends(&shown, &format!("{PROMPT}\n"));
+    assert_eq!(json_of("list --json")[0]["status"], "active");
 
     let markdown = Path::new(&directory).join(MARKDOWN);
     let text = std::fs::read_to_string(&markdown).unwrap();
-    std::fs::write(
-        &markdown,
-        text.replace("action\n\nreader.rs.", "action\n\nwriter.rs."),
-    )
-    .unwrap();
-    let (code, out, _) = baton(&["handoffs", "check", "--syntax", &id, "--json"]);
-    let checked: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(
-        (code, &checked[0]["errors"][0]["field"]),
-        (65, &json!("Next action")),
-        "{out}"
-    );
+    let changed = text.replace("action\n\nreader.rs.", "action\n\nwriter.rs.");
+    std::fs::write(&markdown, changed).unwrap();
+    let done = baton(&format!("check --syntax {id} --json"));
+    let checked: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(checked[0]["errors"][0]["field"], "Next action");
+    assert_eq!(done.status.code(), Some(65));
 
-    assert!(ok(&["handoffs", "archive", &id]).contains("archived"));
-    let (code, _, complaint) = baton(&["handoffs", "show"]);
-    assert_eq!(
-        (
-            code,
-            complaint.contains("no handoffs yet") && complaint.contains("handoffs list --all")
-        ),
-        (66, true),
-        "{complaint}"
-    );
-    assert_eq!(
-        ok(&["handoffs", "check", "--syntax"]).matches(": valid").count(),
-        2,
-        "written again, with its status; and its handoff file"
-    );
-    assert_eq!(baton(&["handoffs", "archive", &id]).0, 64);
+    assert!(ok(&format!("archive {id}")).contains("archived"));
+    refused(&baton("show"), 66, &["no handoffs yet", "handoffs list --all"]);
+    // Written again, with its status; and its handoff file.
+    assert_eq!(ok("check --syntax").matches(": valid").count(), 2);
+    refused(&baton(&format!("archive {id}")), 64, &[]);
     // A command that only prints changes nothing.
     let before = std::fs::read(dir.path().join("baton.db")).unwrap();
-    let (code, _, complaint) = baton(&["handoffs", "resume", &id, "--with", "claude"]);
-    assert_eq!(
-        (
-            code,
-            complaint.contains("this handoff is archived; it can still be resumed")
-        ),
-        (0, true),
-        "{complaint}"
-    );
+    let archived = "this handoff is archived; it can still be resumed";
+    refused(&baton(&format!("resume {id} --with claude")), 0, &[archived]);
     assert!(std::fs::read(dir.path().join("baton.db")).unwrap() == before);
-    let status = || {
-        let listed: Value = serde_json::from_str(&ok(&["handoffs", "list", "--all", "--json"])).unwrap();
-        listed[0]["status"].as_str().map(str::to_owned)
-    };
-    assert_eq!(status().as_deref(), Some("archived"));
+    assert_eq!(json_of("list --all --json")[0]["status"], "archived");
     // Starting an agent makes the handoff active again, which is reported.
-    let (_, _, complaint) = baton(&["handoffs", "resume", &id, "--with", "/no/such/agent", "--run"]);
-    assert!(
-        complaint.contains("the handoff was archived; it is active again"),
-        "{complaint}"
+    let done = baton(&format!("resume {id} --with /no/such/agent --run"));
+    let complaint = String::from_utf8_lossy(&done.stderr);
+    assert_contains(&complaint, "the handoff was archived; it is active again");
+    assert_eq!(json_of(&format!("show {id} --format json"))["status"], "active");
+    refused(
+        &baton("show ffff"),
+        66,
+        &["there is no handoff, session or file ffff"],
     );
-    assert_eq!(
-        serde_json::from_str::<Value>(&ok(&["handoffs", "show", &id, "--format", "json"])).unwrap()["status"],
-        "active"
-    );
-    let (code, _, complaint) = baton(&["handoffs", "show", "ffff"]);
-    assert_eq!(
-        (
-            code,
-            complaint.contains("there is no handoff, session or file ffff")
-        ),
-        (66, true),
-        "{complaint}"
-    );
-}
-
-/// Runs the program in a directory that is both its home and its state. Returns the exit code, standard
-/// output and standard error.
-fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
-    let done = harness::program::baton(dir, args)
-        .env("PATH", std::env::var("PATH").unwrap_or_default())
-        .current_dir(dir)
-        .arg("--state-dir")
-        .arg(dir)
-        .output()
-        .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (
-        done.status.code().unwrap(),
-        text(&done.stdout),
-        text(&done.stderr),
-    )
 }
 
 /// The document in docs/handoffs.md is real: of an hour's work with Claude Code, shortened.
 #[tokio::test]
 async fn the_readme_shows_a_document_as_it_is_written() {
-    use baton_core::record::{Handoff, HandoffOrigin, WireId};
-
-    let ran = |n: usize, tool: &str, input: Value, result: &str, failed: bool| {
-        let id = format!("toolu_{n}");
+    let ran = |n: usize, tool: &str, input: Value, result: &str| {
+        let (id, failed) = (format!("toolu_{n}"), result.starts_with("Exit code"));
         vec![
             json!({"role": "assistant", "content": [{"type": "text", "text": format!("Step {n} follows.")},
                 {"type": "tool_use", "id": id, "name": tool, "input": input}]}),
@@ -647,37 +517,19 @@ async fn the_readme_shows_a_document_as_it_is_written() {
     let made = "File created successfully at: /home/dev/app/tests/bom.rs";
     let todos = json!([{"content": "Strip the BOM in reader.rs", "status": "completed"},
         {"content": "Make tests/bom.rs pass", "status": "in_progress"}]);
+    let failed = "Exit code 101\nthread 'utf16' panicked at tests/bom.rs:12:5:\nassertion failed: utf16\n\
+                  test result: FAILED. 1 passed; 1 failed";
+    let edit = json!({"file_path": "/home/dev/app/src/reader.rs", "old_string": "a", "new_string": "b"});
+    let write = json!({"file_path": "/home/dev/app/tests/bom.rs", "content": "x"});
+    let cargo = |arguments: &str| json!({"command": format!("cargo test {arguments}")});
+    let passed = "test result: ok. 41 passed; 0 failed";
     let messages = [
         vec![json!({"role": "user", "content": "The importer chokes on files with a BOM. Mend it."})],
-        ran(
-            1,
-            "Bash",
-            json!({"command": "cargo test -p importer"}),
-            "test result: ok. 41 passed; 0 failed",
-            false,
-        ),
-        ran(
-            2,
-            "Edit",
-            json!({"file_path": "/home/dev/app/src/reader.rs", "old_string": "a", "new_string": "b"}),
-            updated,
-            false,
-        ),
-        ran(
-            3,
-            "Write",
-            json!({"file_path": "/home/dev/app/tests/bom.rs", "content": "x"}),
-            made,
-            false,
-        ),
-        ran(4, "TodoWrite", json!({"todos": todos}), "ok", false),
-        ran(
-            5,
-            "Bash",
-            json!({"command": "cargo test --test bom"}),
-            "Exit code 101\nthread 'utf16' panicked at tests/bom.rs:12:5:\nassertion failed: utf16\ntest result: FAILED. 1 passed; 1 failed",
-            true,
-        ),
+        ran(1, "Bash", cargo("-p importer"), passed),
+        ran(2, "Edit", edit, updated),
+        ran(3, "Write", write, made),
+        ran(4, "TodoWrite", json!({"todos": todos}), "ok"),
+        ran(5, "Bash", cargo("--test bom"), failed),
     ];
     let body = json!({"model": "claude-sonnet", "max_tokens": 1000, "messages": messages.concat(),
         "system": "You are Claude Code.\n - Primary working directory: /home/dev/app\n\nCurrent branch: bom\n"});
@@ -687,36 +539,21 @@ async fn the_readme_shows_a_document_as_it_is_written() {
         id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
         principal: "local".into(),
         conversation: "c0ffee".into(),
-        wire: WireId::Anthropic,
         prompt: prompt.into(),
-        reason: None,
-        head: String::new(),
-        parent: None,
         model: Some("claude-sonnet".into()),
         created_ms: 1_795_300_000_000,
-        history_bytes: 0,
-        origin: HandoffOrigin::Model,
-        recall: false,
-        archived: false,
-        spelled_out: None,
-        routed: None,
-        carried: Vec::new(),
-        kept: None,
+        ..Handoff::default()
     };
     let dir = harness::temp();
     let body = body.to_string();
+    let bytes = HandoffSize {
+        before: 412_300,
+        after: 9_800,
+    };
     let stored = StoredHandoff {
-        handoff,
-        carry_over: None,
-        exchange: None,
-        run: None,
-        topic: None,
-        context_tokens: None,
-        bytes: HandoffSize {
-            before: 412_300,
-            after: 9_800,
-        },
+        bytes,
         transcript: Box::new(move || Some(body.into())),
+        ..stored(handoff)
     };
     let settings = Arc::new(settings(dir.path(), |_| {}).unwrap());
     let directory = documents::write(&settings, &harness::memory(), stored)
@@ -732,48 +569,28 @@ async fn the_readme_shows_a_document_as_it_is_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type() {
     let dir = harness::temp();
-    let baton = |args: &[&str]| baton_in(dir.path(), &[&["handoffs"], args].concat());
-    let said = |args: &[&str]| {
-        let (code, out, complaint) = baton(args);
-        assert_eq!(code, 0, "{args:?}: {out}{complaint}");
-        (out, complaint)
-    };
-    let found_outside_of_a_repository = |name: &str| {
-        let (code, _, complaint) = baton(&["check", name]);
-        assert!(
-            code == 66 && complaint.contains("not a Git repository"),
-            "{name}: {complaint}"
-        );
+    let baton = |line: &str| baton_in(dir.path(), &format!("handoffs {line}"));
+    let complained = |done: &Output| String::from_utf8_lossy(&done.stderr).into_owned();
+    let said = |line: &str| {
+        let done = baton(line);
+        let complaint = complained(&done);
+        (printed(done), complaint)
     };
     // No handoffs at all.
-    assert_eq!(said(&["list"]), (String::new(), "no handoffs yet\n".to_owned()));
-    let (out, beside) = said(&["list", "--files"]);
-    assert!(
-        out.is_empty() && beside.contains("no handoff files") && beside.contains("baton handoffs list"),
-        "{beside}"
-    );
+    assert_eq!(said("list"), (String::new(), "no handoffs yet\n".to_owned()));
+    let (out, beside) = said("list --files");
+    assert_eq!(out, "");
+    assert_contains(&beside, "no handoff files");
+    assert_contains(&beside, "baton handoffs list");
     // Only files.
-    let (file, _) = said(&[
-        "create",
-        "api",
-        "--goal",
-        "Login works",
-        "--now",
-        "Logout",
-        "--alone",
-    ]);
+    let (file, _) = said("create api --goal 'Login works' --now Logout --alone");
     let file = file.trim().to_owned();
-    let (_, beside) = said(&["list"]);
-    assert!(
-        beside.contains("no handoffs yet") && beside.contains("1 handoff file: baton handoffs list --files"),
-        "{beside}"
-    );
-    let (code, _, complaint) = baton(&["show"]);
-    assert!(
-        code == 66 && complaint.contains("1 handoff file") && complaint.contains("show --files"),
-        "{complaint}"
-    );
-    assert_eq!(baton(&["check", "--syntax"]).0, 0, "the file is looked at");
+    let (_, beside) = said("list");
+    assert_contains(&beside, "no handoffs yet");
+    assert_contains(&beside, "1 handoff file: baton handoffs list --files");
+    refused(&baton("show"), 66, &["1 handoff file", "show --files"]);
+    // The file is looked at.
+    said("check --syntax");
     // A document next to it, with its own file.
     let run = Run::with(
         variants::ANTHROPIC,
@@ -793,103 +610,61 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
     });
     stage.ask(&stage.history(), true).await;
     assert!(writer.flush(LONG).await);
-    let record = store
-        .documents(&DocumentFilter::default())
-        .await
-        .unwrap()
-        .pop()
-        .unwrap();
+    let mut records = store.documents(&DocumentFilter::default()).await.unwrap();
+    let record = records.pop().unwrap();
     drop((stage, store, writer));
     let (id, directory) = (record.handoff.to_string(), record.directory.clone());
     let json = format!("{directory}/{JSON}");
-    let (out, beside) = said(&["list"]);
+    let (out, beside) = said("list");
     assert!(out.contains(&id) && beside.is_empty(), "{out}{beside}");
     // The document by its id, its directory and its JSON, and a file by its path and its position in the
     // directory.
     let short = format!("api/{}", Path::new(&file).file_name().unwrap().to_str().unwrap());
     for name in [id.as_str(), &id[..13], &directory, &json] {
-        assert!(
-            said(&["show", name, "--format", "md"])
-                .0
-                .starts_with(&format!("# Handoff {id}")),
-            "{name}"
-        );
-        assert!(
-            said(&["show", name, "--format", "yaml"])
-                .0
-                .contains("\nnow: reader.rs.\n"),
-            "{name}"
-        );
-        assert_eq!(said(&["show", name, "--path"]).0.trim(), directory);
-        assert!(
-            said(&["show", name, "--for", "fresh"])
-                .0
-                .starts_with("Now: reader.rs.\n"),
-            "{name}"
-        );
-        found_outside_of_a_repository(name);
-        assert!(said(&["check", "--syntax", name]).0.ends_with(": valid\n"));
-        let (code, _, complaint) = baton(&["delete", name]);
-        assert!(
-            code == 64 && complaint.contains("baton handoffs archive"),
-            "{name}: {complaint}"
-        );
+        let shown = |how: &str| said(&format!("show {name} {how}")).0;
+        assert_begins(&shown("--format md"), &format!("# Handoff {id}"));
+        assert_contains(&shown("--format yaml"), "\nnow: reader.rs.\n");
+        assert_eq!(shown("--path").trim(), directory);
+        assert_begins(&shown("--for fresh"), "Now: reader.rs.\n");
+        refused(&baton(&format!("check {name}")), 66, &["not a Git repository"]);
+        assert_ends(&said(&format!("check --syntax {name}")).0, ": valid\n");
+        refused(&baton(&format!("delete {name}")), 64, &["baton handoffs archive"]);
     }
     for name in [file.as_str(), &short] {
-        assert!(said(&["show", name]).0.contains("goal: Login works\n"));
-        assert!(
-            said(&["show", name, "--for", "fresh"])
-                .0
-                .starts_with("Now: Logout\n")
-        );
-        found_outside_of_a_repository(name);
+        assert_contains(&said(&format!("show {name}")).0, "goal: Login works\n");
+        assert_begins(&said(&format!("show {name} --for fresh")).0, "Now: Logout\n");
+        refused(&baton(&format!("check {name}")), 66, &["not a Git repository"]);
     }
     // Both in one call, with complete output.
-    let (out, _) = said(&["check", "--syntax", &id, &short, "api", "--json"]);
-    assert_eq!(
-        serde_json::from_str::<Value>(&out)
-            .unwrap()
-            .as_array()
-            .unwrap()
-            .len(),
-        3
-    );
-    assert_eq!(said(&["check", "--syntax"]).0.lines().count(), 3);
+    let (out, _) = said(&format!("check --syntax {id} {short} api --json"));
+    let checked: Vec<Value> = serde_json::from_str(&out).unwrap();
+    assert_eq!(checked.len(), 3);
+    assert_eq!(said("check --syntax").0.lines().count(), 3);
     // A session instead of a document, and names of nothing.
-    for command in [&["archive", "api"][..], &["delete", "api"]] {
-        let (code, _, complaint) = baton(command);
-        assert!(
-            code == 64 && complaint.contains("baton handoffs list api"),
-            "{command:?}: {complaint}"
+    for command in ["archive", "delete"] {
+        refused(
+            &baton(&format!("{command} api")),
+            64,
+            &["baton handoffs list api"],
         );
     }
-    let (code, _, complaint) = baton(&["show", "nothing"]);
-    assert!(code == 66 && complaint.contains("list --files"), "{complaint}");
-    assert_eq!(baton(&["check", "nothing"]).0, 66);
-    assert_eq!(said(&["show", "nothing", "--for", "fresh"]).0, "");
-    let (out, hints) = said(&["list", "nothing"]);
-    assert!(
-        out.is_empty() && hints.contains("sessions that have some: "),
-        "{hints}"
-    );
+    refused(&baton("show nothing"), 66, &["list --files"]);
+    refused(&baton("check nothing"), 66, &[]);
+    assert_eq!(said("show nothing --for fresh").0, "");
+    let (out, hints) = said("list nothing");
+    assert_eq!(out, "");
+    assert_contains(&hints, "sessions that have some: ");
     // The newest file of a session, and the newest of all.
-    assert!(said(&["show", "api"]).0.contains("goal: Login works\n"));
-    assert!(!said(&["show", "--files"]).0.is_empty());
+    assert!(said("show api").0.contains("goal: Login works\n"));
+    assert!(!said("show --files").0.is_empty());
     // Both kinds are archived and restored.
-    let archived = said(&["archive", &short]).0.trim().to_owned();
-    assert_eq!(said(&["archive", &archived, "--undo"]).0.trim(), file);
-    assert_eq!(baton(&["archive", &file, "--undo"]).0, 64);
-    assert!(said(&["archive", &directory]).0.starts_with("archived: "));
-    let (_, beside) = said(&["list"]);
-    assert!(
-        beside.contains("none of 1: baton handoffs list --all"),
-        "{beside}"
-    );
-    assert!(
-        said(&["archive", &json, "--undo", "--activate"])
-            .0
-            .starts_with("active: ")
-    );
+    let archived = said(&format!("archive {short}")).0.trim().to_owned();
+    assert_eq!(said(&format!("archive {archived} --undo")).0.trim(), file);
+    refused(&baton(&format!("archive {file} --undo")), 64, &[]);
+    assert!(said(&format!("archive {directory}")).0.starts_with("archived: "));
+    let (_, beside) = said("list");
+    assert_contains(&beside, "none of 1: baton handoffs list --all");
+    assert_begins(&said(&format!("archive {json} --undo --activate")).0, "active: ");
 }
 
 /// `list --follow` prints a line of JSON for each document that is new or has a new status, and none for
@@ -937,19 +712,13 @@ async fn list_follow_prints_what_changes_as_json_lines() {
     let second = told.recv_timeout(LONG).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    let mut all: Vec<Value> = [first, second]
-        .iter()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let mut all = [first, second].map(|line| serde_json::from_str::<Value>(&line).unwrap());
     all.sort_by_key(|row| row["created_ms"].as_u64());
     let row = |n: u128| uuid::Uuid::from_u128(n).to_string();
-    assert_eq!(
-        (&all[0]["id"], &all[0]["status"]),
-        (&json!(row(n - 1)), &json!("superseded"))
+    assert_members(&all[0], &json!({"id": row(n - 1), "status": "superseded"}));
+    let folder = format!("/handoffs/{n}");
+    assert_members(
+        &all[1],
+        &json!({"id": row(n), "status": "active", "folder": folder}),
     );
-    assert_eq!(
-        (&all[1]["id"], &all[1]["status"]),
-        (&json!(row(n)), &json!("active"))
-    );
-    assert_eq!(all[1]["folder"], json!(format!("/handoffs/{n}")));
 }

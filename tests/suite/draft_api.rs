@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_llm::serve::admin::readiness::Report;
@@ -19,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::fixture::FlakyStore;
+use crate::harness::texts::{assert_begins, assert_ends};
 use crate::harness::{config, memory};
 use crate::matrix::fixture::{Fixture, behind_line, fresh, handoff, outline};
 use crate::matrix::variants::ANTHROPIC;
@@ -397,18 +398,11 @@ async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
         api.fixture.push(Reply::text("Went on."));
         let answer = api.fixture.ask(&api.history, true).await;
         let told = behind_line(&answer.text).unwrap();
-        assert!(
-            told.starts_with("baton: the draft waits for your approval: ") && told.ends_with("Went on."),
-            "{told}"
-        );
+        assert_begins(told, "baton: the draft waits for your approval: ");
+        assert_ends(told, "Went on.");
         let written = api.get(&path).await;
         assert_eq!(written["draft"]["state"], "review");
-        assert!(
-            written["document"]
-                .as_str()
-                .unwrap()
-                .starts_with("## Goal\nMend it.")
-        );
+        assert_begins(written["document"].as_str().unwrap(), "## Goal\nMend it.");
         let body = edited.map_or(json!({}), |text| json!({"document": text}));
         if edited.is_some() {
             api.restart().await;
@@ -432,98 +426,6 @@ async fn a_reviewed_draft_takes_effect_when_it_is_accepted() {
         assert!(seen[0].ends_with("\n\nNow the exporter."), "{seen:?}");
         assert_eq!(seen[1..], ["a: Went on.", "u: And the tests."]);
         assert_eq!(api.get(&path).await["draft"]["state"], "done");
-        api.fixture.assert_clean();
-    }
-}
-
-/// Cancelled at every stage: nothing is handed over, each attempt is counted, and another draft can be
-/// requested.
-#[tokio::test]
-async fn a_draft_is_cancelled_at_each_stage() {
-    let late = || Reply::text("## Goal\nMend it.").head_delay(Duration::from_secs(30));
-    let slow = || {
-        Reply::text("## Goal\nMend it.")
-            .deltas(2)
-            .delay(Duration::from_secs(2))
-    };
-    let fails = || Reply::status(403, "no");
-    let waits = || Reply::text("## Goal\nMend it.");
-    for (stage, replies, legs, tries) in [
-        ("asked", vec![], 0, &[][..]),
-        ("head", vec![late()], 1, &[("oneshot", "cancelled")]),
-        ("text", vec![slow()], 1, &[("oneshot", "cancelled")]),
-        (
-            "next method",
-            vec![fails(), late()],
-            2,
-            &[("oneshot", "provider_error"), ("bundle", "cancelled")],
-        ),
-        ("review", vec![waits()], 1, &[("oneshot", "complete")]),
-        ("accepted", vec![waits()], 1, &[("oneshot", "complete")]),
-    ] {
-        let api = Api::start().await;
-        let reviewed = ["review", "accepted"].contains(&stage);
-        let body = json!({"review": reviewed});
-        let (_, asked) = api.ask(&api.key, "", &body).await;
-        let id = asked["draft"]["id"].as_str().unwrap();
-        let path = format!("/api/drafts/{id}");
-        // A draft in progress ends a moment later.
-        let cancel = async || {
-            assert_eq!(
-                api.call(&format!("DELETE {path}"), "", "").await.0,
-                200,
-                "{stage}"
-            )
-        };
-        let writes = !replies.is_empty();
-        replies.into_iter().for_each(|reply| api.fixture.push(reply));
-        api.fixture.push(Reply::text("Went on."));
-        if stage == "asked" {
-            cancel().await;
-        }
-        let while_written = async {
-            if !writes || reviewed {
-                return;
-            }
-            while api.fixture.provider.requests().len() < 1 + legs {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            cancel().await;
-        };
-        let (answer, ()) = tokio::join!(api.fixture.ask(&api.history, true), while_written);
-        assert_eq!(
-            behind_line(&answer.text).is_some(),
-            writes,
-            "{stage}: {}",
-            answer.text
-        );
-        assert!(answer.text.ends_with("Went on."), "{stage}: {}", answer.text);
-        if stage == "accepted" {
-            let json_type = "content-type: application/json\r\n";
-            let (status, _) = api
-                .call(&format!("POST /api/drafts/{id}/accept"), json_type, "{}")
-                .await;
-            assert_eq!(status, 200);
-        }
-        if reviewed {
-            cancel().await;
-        }
-        assert_eq!(api.get(&path).await["draft"]["state"], "cancelled", "{stage}");
-        let seen = outline(api.fixture.provider.generations().last().unwrap());
-        assert_eq!(seen.last().unwrap(), "u: Now the exporter.", "{stage}");
-        api.fixture.push(Reply::text("And on."));
-        let next = api.fixture.then(&api.history, &answer, "More.");
-        assert_eq!(api.fixture.ask(&next, true).await.text, "And on.", "{stage}");
-        let event = &api.fixture.baton.events(2).await[1];
-        let counted: Vec<_> = event
-            .drafts
-            .iter()
-            .map(|draft| (draft.method, draft.outcome))
-            .collect();
-        assert_eq!(counted, tries, "{stage}");
-        assert!(api.fixture.baton.drafting.all_open().is_empty(), "{stage}");
-        assert_eq!(api.ask(&api.key, "", &json!({})).await.0, 202, "{stage}");
         api.fixture.assert_clean();
     }
 }

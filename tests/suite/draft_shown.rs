@@ -7,6 +7,7 @@ use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
+use crate::harness::texts::assert_begins;
 use crate::harness::{memory, read_until};
 use crate::matrix::fixture::{Fixture, behind_line};
 use crate::matrix::variants::{Answer, Variant, on_every_wire};
@@ -71,10 +72,7 @@ async fn told_at_once(variant: Variant) {
     let next = stage.then(&next, &broken, "::handoff --force");
     let answer = says(&stage, &next, document()).await;
     let told = behind_line(&answer.text).unwrap();
-    assert!(
-        told.starts_with("baton: handed over (written by the model), "),
-        "{told}"
-    );
+    assert_begins(told, "baton: handed over (written by the model), ");
     // The progress line is its own note, and the sentinel marks the report before it.
     assert!(!answer.text.contains("[[handoff-note:"), "{}", answer.text);
     let next = stage.then(&next, &answer, "Go on.");

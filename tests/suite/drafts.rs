@@ -115,43 +115,29 @@ fn drafts_keep_what_must_be_kept_and_tell_no_secret_on_every_wire() {
 /// The command needs no provider, because the journal contains the agent's requests.
 mod command {
     use std::path::Path;
-    use std::process::{Command, Output};
 
+    use baton_core::record::WireId;
     use baton_llm::state::journal;
     use baton_strict::{Autopilot, Options, Strict};
     use bytes::Bytes;
     use serde_json::{Value, json};
 
     use super::sessions::Session;
+    use crate::harness::program::{baton_in, printed, refused};
+    use crate::harness::texts::{assert_begins, assert_contains, assert_lacks, assert_members};
     use crate::harness::{self, Baton};
     use crate::matrix::variants::{self, Variant};
 
-    fn baton(dir: &Path, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.env_clear().env("HOME", dir).env("XDG_CONFIG_HOME", dir);
-        if let Ok(path) = std::env::var("PATH") {
-            command.env("PATH", path);
-        }
-        command.args(args).arg("--state-dir").arg(dir).output().unwrap()
+    fn said(dir: &Path, line: &str) -> String {
+        printed(baton_in(dir, line))
     }
 
-    fn said(dir: &Path, args: &[&str]) -> String {
-        let done = baton(dir, args);
-        let complaint = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{args:?}: {complaint}");
-        String::from_utf8(done.stdout).unwrap()
-    }
-
-    fn json_of(dir: &Path, args: &[&str]) -> Value {
-        serde_json::from_str(&said(dir, args)).unwrap()
+    fn json_of(dir: &Path, line: &str) -> Value {
+        serde_json::from_str(&said(dir, line)).unwrap()
     }
 
     /// An agent sends a session through the proxy. Then everything is stopped.
-    async fn played(
-        variant: &Variant,
-        session: &Session,
-        wire: baton_core::record::WireId,
-    ) -> tempfile::TempDir {
+    async fn played(variant: &Variant, session: &Session, wire: WireId) -> tempfile::TempDir {
         let provider = Strict::start(Autopilot, Options::default()).await.unwrap();
         let dir = harness::temp();
         let mut config = harness::config(&provider.url());
@@ -174,8 +160,6 @@ mod command {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_handoff_is_drafted_from_the_journal_of_every_wire() {
-        use baton_core::record::WireId;
-
         let wires = [
             (WireId::Anthropic, variants::ANTHROPIC),
             (WireId::OpenaiChat, variants::CHAT),
@@ -187,71 +171,38 @@ mod command {
             let session = Session::new(7, 40);
             let dir = played(&variant, &session, wire).await;
             let dir = dir.path();
-            let log = said(dir, &["log", "--jsonl"]);
+            let log = said(dir, "log --jsonl");
             let row: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
             let key = row["conversation"].as_str().unwrap();
-            let made = json_of(
-                dir,
-                &["handoffs", "draft", &key[..8], "--json", "--tokens", "4000"],
-            );
+            let made = json_of(dir, &format!("handoffs draft {} --json --tokens 4000", &key[..8]));
             let document = made["document"].as_str().unwrap();
             assert_eq!(made["origin"], "local", "{made}");
             assert_eq!(made["tokens"], baton_core::handoffs::draft::tokens(document));
             assert!(document.contains(&session.open), "{}: {document}", wire.name());
             let id = made["handoff"].as_str().unwrap();
-            let stored = json_of(dir, &["handoffs", "show", id, "--json"]);
-            assert_eq!(
-                (&stored["origin"], &stored["wire"]),
-                (&json!("local"), &json!(wire.name()))
-            );
+            let stored = json_of(dir, &format!("handoffs show {id} --json"));
+            assert_members(&stored, &json!({"origin": "local", "wire": wire.name()}));
             let prompt = stored["prompt"].as_str().unwrap();
-            assert!(
-                prompt.starts_with("<handoff-context>\n## Task\n") && prompt.contains(document.trim()),
-                "{prompt}"
-            );
+            assert_begins(prompt, "<handoff-context>\n## Task\n");
+            assert_contains(prompt, document.trim());
             assert_eq!(stored["resume"], format!("[[handoff-resume:{id}]]"));
             // Files that no user writes contain the tokens counted by the provider, which may refuse the
             // request.
             let counted = row["tokens"][0].as_object().map(|tokens| {
-                let kinds = ["input", "cache_read", "cache_write", "output"];
-                kinds
-                    .iter()
-                    .filter_map(|kind| tokens[*kind].as_i64())
-                    .sum::<i64>()
+                let kinds = ["input", "cache_read", "cache_write", "output"].iter();
+                kinds.filter_map(|kind| tokens[*kind].as_i64()).sum::<i64>()
             });
-            for yaml in [
-                said(dir, &["handoffs", "show", id, "--format", "yaml"]),
-                said(
-                    dir,
-                    &[
-                        "handoffs",
-                        "create",
-                        "--conversation",
-                        key,
-                        "--auto",
-                        "--alone",
-                        "-o",
-                        "-",
-                    ],
-                ),
+            for command in [
+                format!("handoffs show {id} --format yaml"),
+                format!("handoffs create --conversation {key} --auto --alone -o -"),
             ] {
+                let yaml = said(dir, &command);
                 let file = baton_core::handoffs::yaml::read(&yaml).unwrap().file;
-                assert_eq!(
-                    file.tokens_used,
-                    counted.unwrap_or_default(),
-                    "{}: {yaml}",
-                    wire.name()
-                );
+                assert_eq!(file.tokens_used, counted.unwrap_or_default(), "{wire:?}: {yaml}");
             }
-            for text in [log.as_str(), prompt] {
-                assert!(
-                    !session
-                        .secrets
-                        .iter()
-                        .any(|secret| text.contains(secret.as_str())),
-                    "{}",
-                    wire.name()
-                );
+            for secret in &session.secrets {
+                assert_lacks(&log, secret);
+                assert_lacks(prompt, secret);
             }
         }
     }
@@ -261,112 +212,63 @@ mod command {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn bundles_given_documents_and_flags() {
         let session = Session::new(3, 30);
-        let played = played(
-            &variants::ANTHROPIC,
-            &session,
-            baton_core::record::WireId::Anthropic,
-        )
-        .await;
+        let played = played(&variants::ANTHROPIC, &session, WireId::Anthropic).await;
         let dir = played.path();
-        let row: Value =
-            serde_json::from_str(said(dir, &["log", "--jsonl"]).lines().next().unwrap()).unwrap();
+        let row: Value = serde_json::from_str(said(dir, "log --jsonl").lines().next().unwrap()).unwrap();
         let key = row["conversation"].as_str().unwrap();
 
         let bundle = said(
             dir,
-            &["handoffs", "draft", key, "--bundle", "--focus", "the exporter"],
+            &format!("handoffs draft {key} --bundle --focus 'the exporter'"),
         );
-        assert!(
-            bundle.starts_with("Write the carry-over") && bundle.contains("The goal:\n\nthe exporter\n\n"),
-            "{bundle}"
-        );
-        assert!(
-            bundle.contains("### Turn 1 (done") && bundle.contains(&session.open),
-            "{bundle}"
-        );
-        assert_eq!(
-            said(dir, &["handoffs", "list", "--json"]).trim(),
-            "[]",
-            "nothing is stored"
-        );
+        assert_begins(&bundle, "Write the carry-over");
+        assert_contains(&bundle, "The goal:\n\nthe exporter\n\n");
+        assert_contains(&bundle, "### Turn 1 (done");
+        assert_contains(&bundle, &session.open);
+        // Nothing is stored.
+        assert_eq!(said(dir, "handoffs list --json").trim(), "[]");
 
         let answer = dir.join("answer.md");
         std::fs::write(&answer, "## Goal\nGo on.\n").unwrap();
         let made = json_of(
             dir,
-            &[
-                "handoffs",
-                "draft",
-                key,
-                "--from",
-                answer.to_str().unwrap(),
-                "--json",
-            ],
+            &format!("handoffs draft {key} --from {} --json", answer.to_str().unwrap()),
         );
         let document = made["document"].as_str().unwrap();
-        assert!(
-            document.starts_with("## Goal\nGo on.\n\n## Also known\n") && document.contains(&session.open),
-            "{document}"
-        );
+        assert_begins(document, "## Goal\nGo on.\n\n## Also known\n");
+        assert_contains(document, &session.open);
         assert_eq!(made["origin"], "person");
 
-        let local = json_of(dir, &["handoffs", "draft", key, "--focus", GOAL, "--json"]);
-        let from = [
-            "handoffs",
-            "draft",
-            key,
-            "--from",
-            answer.to_str().unwrap(),
-            "--focus",
-            GOAL,
-            "--json",
-        ];
+        let local = json_of(dir, &format!("handoffs draft {key} --focus '{GOAL}' --json"));
+        let from = format!(
+            "handoffs draft {key} --from {} --focus '{GOAL}' --json",
+            answer.display()
+        );
         for made in [local, json_of(dir, &from)] {
             let document = made["document"].as_str().unwrap();
-            assert!(
-                document.starts_with("Goal: implement the importer next\n\n## "),
-                "{document}"
-            );
+            assert_begins(document, "Goal: implement the importer next\n\n## ");
             let id = made["handoff"].as_str().unwrap();
-            let stored = json_of(dir, &["handoffs", "show", id, "--json"]);
+            let stored = json_of(dir, &format!("handoffs show {id} --json"));
             let prompt = stored["prompt"].as_str().unwrap();
-            assert!(
-                prompt.starts_with("<handoff-context>\nGoal: implement the importer next\n"),
-                "{prompt}"
-            );
+            assert_begins(prompt, "<handoff-context>\nGoal: implement the importer next\n");
         }
 
-        let plain = said(
-            dir,
-            &["handoffs", "draft", key, "--tokens", "4000", "--no-commands"],
-        );
-        assert!(
-            plain.contains("begin a new session's first message with:\n[[handoff-resume:"),
-            "{plain}"
-        );
-        let latest = said(dir, &["handoffs", "show"]);
-        assert!(!latest.contains("Failed, and not yet settled"), "{latest}");
+        let plain = said(dir, &format!("handoffs draft {key} --tokens 4000 --no-commands"));
+        let part = "begin a new session's first message with:\n[[handoff-resume:";
+        assert_contains(&plain, part);
+        assert_lacks(&said(dir, "handoffs show"), "Failed, and not yet settled");
 
-        let small = baton(dir, &["handoffs", "draft", key, "--tokens", "100"]);
-        let complaint = String::from_utf8_lossy(&small.stderr).into_owned();
-        assert_eq!(small.status.code(), Some(64), "{complaint}");
-        assert!(
-            complaint.contains("the required parts take ≈") && complaint.contains("--tokens "),
-            "{complaint}"
-        );
-        for (args, told) in [
-            (
-                &["handoffs", "draft", "nope"][..],
-                "there is no conversation nope",
-            ),
-            (&["handoffs", "draft", key, "--from", "/nowhere"], "/nowhere"),
-            (&["handoffs", "draft", key, "--preset", "all"], "--preset"),
+        let small = baton_in(dir, &format!("handoffs draft {key} --tokens 100"));
+        refused(&small, 64, &["the required parts take ≈", "--tokens "]);
+        for (arguments, code, told) in [
+            ("nope".to_owned(), 66, "there is no conversation nope"),
+            (format!("{key} --from /nowhere"), 66, "/nowhere"),
+            (format!("{key} --preset all"), 64, "--preset"),
         ] {
-            let refused = baton(dir, args);
-            let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
-            assert!(
-                !refused.status.success() && complaint.contains(told),
-                "{args:?}: {complaint}"
+            refused(
+                &baton_in(dir, &format!("handoffs draft {arguments}")),
+                code,
+                &[told],
             );
         }
     }

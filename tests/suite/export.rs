@@ -1,18 +1,19 @@
 //! `baton export`: the active carry-over prompt and the work since, on every wire, and reports about missing
 //! parts.
 
-use std::path::Path;
 use std::process::Output;
-use std::time::Duration;
 
 use baton_llm::state::config::HandoffMode;
-use baton_llm::state::journal::{self, Recorder};
+use baton_llm::state::journal;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness;
-use crate::matrix::fixture::{Fixture, PROMPT, handoff, handoff_beside};
+use crate::harness::program::{baton_in, printed, refused};
+use crate::harness::texts::assert_contains;
+use crate::matrix::fixture::{PROMPT, handoff, handoff_beside};
+use crate::matrix::journaled::Journaled;
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
@@ -20,67 +21,31 @@ const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 /// A secret that the journal omits.
 const SECRET: &str = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvwxyz";
 
-struct Run {
-    fixture: Fixture,
-    recorder: Recorder,
-    dir: tempfile::TempDir,
-}
+struct Run(Journaled);
 
 impl Run {
     async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>, mode: HandoffMode) -> Self {
-        let dir = harness::temp();
-        let mut recorder = None;
-        let store = harness::sqlite(dir.path());
-        let fixture = Fixture::journaled_over(variant, replies, store, |config| {
-            config.state_dir = dir.path().to_owned();
-            config.journal.enabled = true;
-            config.handoff.mode = mode;
-            let started = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags);
-            recorder.insert(started.unwrap()).clone()
-        })
-        .await;
-        let recorder = recorder.unwrap();
-        Self {
-            fixture,
-            recorder,
-            dir,
-        }
+        Self(Journaled::with(variant, replies, |config| config.handoff.mode = mode).await)
     }
 
-    /// Waits until the journal has this many exchanges.
-    async fn written(&self, exchanges: usize) {
-        self.fixture.baton.events(exchanges).await;
-        let recorder = self.recorder.clone();
-        let flushed = tokio::task::spawn_blocking(move || recorder.flush(Duration::from_secs(30))).await;
-        assert!(flushed.unwrap());
+    fn baton(&self, line: &str) -> Output {
+        baton_in(self.0.dir.path(), line)
     }
 
-    fn baton(&self, args: &[&str]) -> Output {
-        baton(self.dir.path(), args)
+    fn said(&self, line: &str) -> String {
+        printed(self.baton(line))
     }
 
-    fn said(&self, args: &[&str]) -> String {
-        let done = self.baton(args);
-        let complaint = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{args:?}: {complaint}");
-        String::from_utf8(done.stdout).unwrap()
-    }
-
-    fn json(&self, args: &[&str]) -> Value {
-        serde_json::from_str(&self.said(args)).unwrap()
+    fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.said(line)).unwrap()
     }
 
     /// Key of the conversation in the journal.
     fn key(&self) -> String {
-        let log = self.said(&["log", "--jsonl"]);
+        let log = self.said("log --jsonl");
         let row: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
         row["conversation"].as_str().unwrap().to_owned()
     }
-}
-
-fn baton(dir: &Path, args: &[&str]) -> Output {
-    let mut command = harness::program::baton(dir, args);
-    command.arg("--state-dir").arg(dir).output().unwrap()
 }
 
 /// The parts of an export: speaker, kind, and text.
@@ -118,15 +83,15 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
             let about = format!("{} {stream}", variant.model);
             let mended = Reply::text("Mended the reader.");
             let run = Run::new(variant, [handoff(), calls(), mended], HandoffMode::Continue).await;
-            let first = run.fixture.ask(&run.fixture.history(), stream).await;
-            let told = run.fixture.user(&format!("The key is {SECRET}."));
-            let history = [run.fixture.ran(&run.fixture.history(), &first), vec![told]].concat();
-            run.fixture.ask(&history, stream).await;
-            run.written(2).await;
-            run.fixture.assert_clean();
+            let first = run.0.fixture.ask(&run.0.fixture.history(), stream).await;
+            let told = run.0.fixture.user(&format!("The key is {SECRET}."));
+            let history = [run.0.fixture.ran(&run.0.fixture.history(), &first), vec![told]].concat();
+            run.0.fixture.ask(&history, stream).await;
+            run.0.written(2).await;
+            run.0.fixture.assert_clean();
 
             let key = run.key();
-            let export = run.json(&["export", &key[..9], "--format", "json"]);
+            let export = run.json(&format!("export {} --format json", &key[..9]));
             assert_eq!(export["conversation"], json!(key), "{about}");
             assert_eq!(export["handoff"]["prompt"], json!(PROMPT), "{about}");
             assert_eq!(
@@ -161,9 +126,9 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
             let id = export["handoff"]["id"].as_str().unwrap();
             let resume = format!("[[handoff-resume:{id}]]");
             for by in [id, &id[..18], &resume] {
-                assert_eq!(run.json(&["export", by, "--format", "json"]), export, "{about}");
+                assert_eq!(run.json(&format!("export {by} --format json")), export, "{about}");
             }
-            let lines = run.said(&["export", &key, "--format", "jsonl"]);
+            let lines = run.said(&format!("export {key} --format jsonl"));
             let lines: Vec<Value> = lines
                 .lines()
                 .map(|line| serde_json::from_str(line).unwrap())
@@ -171,7 +136,7 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
             assert_eq!(lines[0]["handoff"], export["handoff"], "{about}");
             assert_eq!(json!(lines[1..]), export["work"], "{about}");
 
-            let text = run.said(&["export", &key]);
+            let text = run.said(&format!("export {key}"));
             let order = [
                 "# Mend the importer.\n",
                 "\n## Carry-over prompt\n",
@@ -203,39 +168,46 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
 async fn hidden_calls_stops_and_superseded_handoffs() {
     for variant in WIRES {
         let run = Run::new(variant, [handoff_beside(calls()), calls()], HandoffMode::Continue).await;
-        let first = run.fixture.ask(&run.fixture.history(), true).await;
-        run.fixture
-            .ask(&run.fixture.ran(&run.fixture.history(), &first), true)
+        let first = run.0.fixture.ask(&run.0.fixture.history(), true).await;
+        run.0
+            .fixture
+            .ask(&run.0.fixture.ran(&run.0.fixture.history(), &first), true)
             .await;
-        run.written(2).await;
-        let export = run.json(&["export", &run.key(), "--format", "json"]);
+        run.0.written(2).await;
+        let export = run.json(&format!("export {} --format json", &run.key()));
         assert_eq!(export["handoff"], Value::Null, "nothing fired: {export}");
         let told = parts(&export["work"]);
         assert_eq!(told[0].2, "Mend the importer.");
         assert_eq!(told.last().unwrap().2, r#"read_file {"path":"src/reader.rs"}"#);
         assert!(!export.to_string().contains("session_handoff"), "{export}");
-        assert!(
-            run.said(&["export", &run.key()])
-                .contains("\n## The conversation\n")
+        assert_contains(
+            &run.said(&format!("export {}", &run.key())),
+            "\n## The conversation\n",
         );
 
         let run = Run::new(variant, [handoff(), calls(), handoff()], HandoffMode::Stop).await;
-        let first = run.fixture.ask(&run.fixture.history(), true).await;
-        run.written(1).await;
-        let export = run.json(&["export", &run.key(), "--format", "json"]);
+        let first = run.0.fixture.ask(&run.0.fixture.history(), true).await;
+        run.0.written(1).await;
+        let export = run.json(&format!("export {} --format json", &run.key()));
         assert_eq!(
             (&export["handoff"]["prompt"], &export["work"]),
             (&json!(PROMPT), &json!([]))
         );
-        let history = run.fixture.then(&run.fixture.history(), &first, "On with it.");
-        let second = run.fixture.ask(&history, true).await;
-        run.fixture.ask(&run.fixture.ran(&history, &second), true).await;
-        run.written(3).await;
-        let later = run.json(&["export", &run.key(), "--format", "json"]);
+        let history = run
+            .0
+            .fixture
+            .then(&run.0.fixture.history(), &first, "On with it.");
+        let second = run.0.fixture.ask(&history, true).await;
+        run.0
+            .fixture
+            .ask(&run.0.fixture.ran(&history, &second), true)
+            .await;
+        run.0.written(3).await;
+        let later = run.json(&format!("export {} --format json", &run.key()));
         assert_eq!(later["work"], json!([]), "{later}");
         let earlier = export["handoff"]["id"].as_str().unwrap();
         assert_ne!(later["handoff"]["id"], json!(earlier));
-        let earlier = run.json(&["export", earlier, "--format", "json"]);
+        let earlier = run.json(&format!("export {earlier} --format json"));
         let told: Vec<_> = parts(&earlier["work"]).into_iter().map(|part| part.2).collect();
         assert_eq!(told[..2], ["On with it.", "Looking at the reader."], "{told:?}");
     }
@@ -244,17 +216,17 @@ async fn hidden_calls_stops_and_superseded_handoffs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_missing_is_said() {
     let run = Run::new(ANTHROPIC, [handoff(), calls()], HandoffMode::Continue).await;
-    run.fixture.ask(&run.fixture.history(), true).await;
-    run.written(1).await;
+    run.0.fixture.ask(&run.0.fixture.history(), true).await;
+    run.0.written(1).await;
     let key = run.key();
-    let dir = run.dir.path();
+    let dir = run.0.dir.path();
 
     // The store is lost: the journal has the prompt as well.
     let elsewhere = harness::temp();
     std::fs::copy(dir.join(journal::FILE), elsewhere.path().join(journal::FILE)).unwrap();
     let wal = format!("{}-wal", journal::FILE);
     let _ = std::fs::copy(dir.join(&wal), elsewhere.path().join(&wal));
-    let done = baton(elsewhere.path(), &["export", &key, "--format", "json"]);
+    let done = baton_in(elsewhere.path(), &format!("export {key} --format json"));
     let export: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(export["handoff"]["prompt"], json!(PROMPT), "{export}");
     assert!(
@@ -267,7 +239,7 @@ async fn what_is_missing_is_said() {
     for file in [journal::FILE.to_owned(), wal, format!("{}-shm", journal::FILE)] {
         let _ = std::fs::remove_file(dir.join(file));
     }
-    let export = run.json(&["export", &key[..9], "--format", "json"]);
+    let export = run.json(&format!("export {} --format json", &key[..9]));
     assert_eq!(
         (&export["handoff"]["prompt"], &export["work"]),
         (&json!(PROMPT), &json!([]))
@@ -278,27 +250,20 @@ async fn what_is_missing_is_said() {
             .contains("The work since is missing: there is no journal"),
         "{export}"
     );
-    let text = run.said(&["export", &key]);
+    let text = run.said(&format!("export {key}"));
     assert!(
         text.contains("> The work since is missing") && text.trim_end().ends_with(PROMPT),
         "{text}"
     );
     let id = export["handoff"]["id"].as_str().unwrap();
-    assert_eq!(run.json(&["export", id, "--format", "json"]), export);
+    assert_eq!(run.json(&format!("export {id} --format json")), export);
 
-    for (args, exit, told) in [
-        (
-            &["export", "nope"][..],
-            66,
-            "there is no conversation and no handoff nope",
-        ),
-        (&["export", ""], 66, "no conversation"),
-        (&["export", &key, "--format", "pdf"], 64, "--format"),
+    for (line, exit, told) in [
+        ("export nope", 66, "there is no conversation and no handoff nope"),
+        ("export ''", 66, "no conversation"),
+        (&format!("export {key} --format pdf"), 64, "--format"),
     ] {
-        let refused = run.baton(args);
-        let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert_eq!(refused.status.code(), Some(exit), "{args:?}: {complaint}");
-        assert!(complaint.contains(told), "{args:?}: {complaint}");
+        refused(&run.baton(line), exit, &[told]);
     }
 }
 
@@ -309,17 +274,17 @@ async fn the_whole_conversation_as_markdown_and_as_har() {
     for variant in WIRES {
         let replies = [Reply::text("Well."), handoff(), Reply::text("On it.")];
         let run = Run::new(variant, replies, HandoffMode::Continue).await;
-        let history = run.fixture.history();
-        run.fixture.ask(&history, true).await;
-        run.fixture.ask(&history, true).await;
-        run.written(2).await;
+        let history = run.0.fixture.history();
+        run.0.fixture.ask(&history, true).await;
+        run.0.fixture.ask(&history, true).await;
+        run.0.written(2).await;
         let key = run.key();
-        let whole = run.said(&["export", &key, "--whole"]);
+        let whole = run.said(&format!("export {key} --whole"));
         assert!(!whole.contains("## Carry-over prompt"), "{whole}");
         for part in ["## The conversation", "[[handoff-resume:", "On it."] {
             assert!(whole.contains(part), "{part} in {whole}");
         }
-        let har: Value = serde_json::from_str(&run.said(&["export", &key, "--format", "har"])).unwrap();
+        let har: Value = serde_json::from_str(&run.said(&format!("export {key} --format har"))).unwrap();
         let entries = har["log"]["entries"].as_array().unwrap();
         // Two requests from the agent, and three sent upstream.
         assert_eq!(entries.len(), 5, "{}", variant.model);

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use baton_strict::{Options, Queue, Reply, Strict};
@@ -97,11 +96,8 @@ async fn served(dir: &Path, state: &Path, more: &str) -> (std::path::PathBuf, St
         assert!(began.elapsed() < Duration::from_secs(20), "no handoff files");
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
-    let stop = Command::new("kill")
-        .arg(program.child.id().to_string())
-        .status()
-        .unwrap();
-    assert!(stop.success() && program.child.wait().unwrap().success());
+    program.signal("-TERM");
+    assert!(program.child.wait().unwrap().success());
     (config, provider, messages)
 }
 

@@ -13,6 +13,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
+use crate::harness::texts::{assert_contains, assert_lacks};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
@@ -149,13 +150,8 @@ async fn a_pause_that_outlives_the_cache_is_used_for_a_handoff() {
         scene.fixture.push(Reply::text("Went on."));
         let answer = scene.says("And the exporter?").await;
         assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
-        assert!(
-            answer
-                .text
-                .contains("the cache had gone cold: 12 minutes without a request"),
-            "{}",
-            answer.text
-        );
+        let part = "the cache had gone cold: 12 minutes without a request";
+        assert_contains(&answer.text, part);
         assert_eq!(scene.origins().await, [HandoffOrigin::Auto]);
         let sent = scene.fixture.sent();
         assert!(
@@ -219,11 +215,8 @@ async fn a_user_is_asked_first_where_the_config_wants_that() {
             let asked = scene.requests();
             scene.clock.advance(12 * MINUTE);
             let answer = scene.says("And the exporter?").await;
-            assert!(
-                answer.text.contains("the cache had gone cold") && answer.text.contains("`::handoff`"),
-                "{}",
-                answer.text
-            );
+            assert_contains(&answer.text, "the cache had gone cold");
+            assert_contains(&answer.text, "`::handoff`");
             assert_eq!(scene.requests(), asked, "nothing is sent before the user decides");
             assert_eq!(scene.origins().await, []);
             if yes {
@@ -243,10 +236,8 @@ async fn a_user_is_asked_first_where_the_config_wants_that() {
                 let sent = scene.fixture.sent();
                 assert_eq!(sent[0], "u: Mend the importer.");
                 let last = sent.last().unwrap();
-                assert!(
-                    last.contains("And the exporter?") && !last.contains("gone cold"),
-                    "{last}"
-                );
+                assert_contains(&last, "And the exporter?");
+                assert_lacks(&last, "gone cold");
             }
             scene.fixture.assert_clean();
         }

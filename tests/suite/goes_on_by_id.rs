@@ -7,6 +7,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::harness::texts::{assert_contains, assert_ends};
 use crate::harness::{sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT};
 use crate::matrix::variants::{self, Answer};
@@ -155,11 +156,8 @@ async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds
         agent.stage.push(Reply::text("That was all."));
         agent.stage.push(Reply::text("Fresh."));
         let answer = agent.ask(&[result("call_2")], stream).await;
-        assert!(
-            answer.text.contains(PROMPT) && answer.text.ends_with("Fresh."),
-            "{}",
-            answer.text
-        );
+        assert_contains(&answer.text, PROMPT);
+        assert_ends(&answer.text, "Fresh.");
         assert_eq!(agent.sent().get("previous_response_id"), None);
         agent.stage.push(Reply::text("Next."));
         agent.say("Go on.", stream).await;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::agents::{Scene, text};
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::handoff;
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{Program, config_for, fifo};
 use crate::harness::{AgentWire, git, post, temp};
 
 /// A directory of repositories, and a program that none of them may run.
@@ -288,17 +288,10 @@ fn a_repository_that_a_handoff_file_is_made_of_runs_nothing() {
         let _ = fs::remove_file(lair.mark());
         let file = crate::handoff_files::said(
             lair.dir.path(),
-            &[
-                "create",
-                "s",
-                "--goal",
-                "g",
-                "--now",
-                "n",
-                "--git-dir",
-                dir.to_str().unwrap(),
-                "--json",
-            ],
+            &format!(
+                "create s --goal g --now n --git-dir {} --json",
+                dir.to_str().unwrap()
+            ),
         );
         assert!(!lair.mark().exists(), "{what}: a program ran");
         let path = crate::handoff_files::json_of(&file)["path"]
@@ -340,11 +333,7 @@ async fn the_work_tree_and_the_objects_are_the_repositorys_own() {
         ("a FIFO in place of the index", |lair| {
             let dir = lair.repository("fifo");
             fs::remove_file(dir.join(".git/index")).unwrap();
-            let made = Command::new("mkfifo")
-                .arg(dir.join(".git/index"))
-                .status()
-                .unwrap();
-            assert!(made.success());
+            fifo(&dir.join(".git/index"));
             dir
         }),
     ];

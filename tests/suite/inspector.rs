@@ -10,18 +10,15 @@ use baton_core::record::WireId;
 use baton_core::rewrite::ChangeReason;
 use baton_core::wire::{ResponseWatch, View};
 use baton_llm::state::journal::{
-    self, BodySide as Body, ExchangeDetail, ExchangeFilter, ExchangeRow, JournalReader, MessageState,
-    Recorder,
+    BodySide as Body, ExchangeDetail, ExchangeFilter, ExchangeRow, JournalReader, MessageState,
 };
 use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness;
-use crate::matrix::fixture::Fixture;
+use crate::harness::texts::assert_contains;
+use crate::matrix::journaled::Journaled;
 use crate::matrix::variants::{ANTHROPIC, CHAT, CODE_ASSIST, GEMINI, OLLAMA, RESPONSES, Variant};
-
-const LONG: Duration = Duration::from_secs(30);
 
 const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
@@ -30,41 +27,6 @@ const SENTENCE: &str =
     "The quick brown fox jumps over \"one\" lazy dog, and <then> sleeps in the größte hall.";
 
 const PROMPT: &str = "# Goal\n\nGo on with the \"second\" task: mend src/hall/mod.rs.";
-
-struct Run {
-    fixture: Fixture,
-    recorder: Recorder,
-    dir: tempfile::TempDir,
-}
-
-impl Run {
-    async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
-        let dir = harness::temp();
-        let mut recorder = None;
-        let fixture = Fixture::journaled(variant, replies, |config| {
-            config.state_dir = dir.path().to_owned();
-            config.journal.enabled = true;
-            let started = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags);
-            recorder.insert(started.unwrap()).clone()
-        })
-        .await;
-        let recorder = recorder.unwrap();
-        Self {
-            fixture,
-            recorder,
-            dir,
-        }
-    }
-
-    /// Opens the journal once it has this many exchanges.
-    async fn query(&self, exchanges: usize) -> JournalReader {
-        self.fixture.baton.events(exchanges).await;
-        let recorder = self.recorder.clone();
-        let flushed = tokio::task::spawn_blocking(move || recorder.flush(LONG)).await;
-        assert!(flushed.unwrap());
-        JournalReader::open(self.dir.path()).unwrap().unwrap()
-    }
-}
 
 fn newest(query: &JournalReader) -> (ExchangeRow, ExchangeDetail) {
     let row = query.list(&ExchangeFilter::default()).unwrap().remove(0);
@@ -89,7 +51,7 @@ fn failing(status: u16) -> Reply {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handoff_that_the_model_did_not_call_is_described_as_such() {
-    let run = Run::new(ANTHROPIC, []).await;
+    let run = Journaled::new(ANTHROPIC, []).await;
     let mut history = run.fixture.history();
     history.push(
         run.fixture
@@ -110,7 +72,7 @@ async fn a_handoff_that_the_model_did_not_call_is_described_as_such() {
 async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
     for variant in WIRES {
         for stream in [true, false] {
-            let run = Run::new(
+            let run = Journaled::new(
                 variant,
                 [handoff(), failing(429), failing(503), Reply::text("Fresh.")],
             )
@@ -211,7 +173,7 @@ fn input_tokens_have_the_same_parts_on_every_wire() {
 async fn a_leg_that_is_asked_again_keeps_its_cut() {
     for variant in WIRES {
         let empty = Reply::text("Hm.").call("session_handoff", json!({"prompt": ""}));
-        let run = Run::new(
+        let run = Journaled::new(
             variant,
             [handoff(), Reply::text("Fresh."), empty, Reply::text("So be it.")],
         )
@@ -235,14 +197,8 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
             "{cuts:?}"
         );
         let notes = exchange.notes.join("\n");
-        assert!(
-            notes.contains(&format!("Leg 2: The transcript was cut at handoff {id}")),
-            "{notes}"
-        );
-        assert!(
-            notes.contains("1 handoff call was answered with an error"),
-            "{notes}"
-        );
+        assert_contains(&notes, &format!("Leg 2: The transcript was cut at handoff {id}"));
+        assert_contains(&notes, "1 handoff call was answered with an error");
         // The reasons of one leg are not shown for another.
         let asked = |leg: usize| {
             let mut messages = exchange.legs[leg].sent.messages.iter();
@@ -269,7 +225,7 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_that_the_model_saw_has_a_row() {
     for variant in WIRES.into_iter().chain([CODE_ASSIST]) {
-        let run = Run::new(variant, [Reply::text("Hello.")]).await;
+        let run = Journaled::new(variant, [Reply::text("Hello.")]).await;
         run.fixture.ask(&run.fixture.history(), true).await;
         let query = run.query(1).await;
         let (row, exchange) = newest(&query);
@@ -311,7 +267,7 @@ async fn the_search_covers_text_as_a_user_reads_it() {
     for variant in WIRES.into_iter().chain([CODE_ASSIST]) {
         for stream in [true, false] {
             let call = Reply::text(SENTENCE).call("read_file", json!({"path": "src/hall/größte \"one\".rs"}));
-            let run = Run::new(variant, [call, Reply::text("Fresh.")]).await;
+            let run = Journaled::new(variant, [call, Reply::text("Fresh.")]).await;
             run.fixture.ask(&run.fixture.history(), stream).await;
             let query = run.query(1).await;
             let (row, _) = newest(&query);
@@ -360,7 +316,7 @@ fn title(query: &JournalReader) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_providers_reason_for_a_cache_miss_is_a_note() {
     for stream in [true, false] {
-        let run = Run::new(ANTHROPIC, [Reply::text("First."), Reply::text("Second.")]).await;
+        let run = Journaled::new(ANTHROPIC, [Reply::text("First."), Reply::text("Second.")]).await;
         let fixture = &run.fixture;
         let ask = |previous: Value, tool: &'static str| async move {
             let mut body = (ANTHROPIC.body)(&fixture.history(), stream);
@@ -400,7 +356,7 @@ async fn the_providers_reason_for_a_cache_miss_is_a_note() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_hit_names_its_place() {
-    let run = Run::new(ANTHROPIC, [handoff(), Reply::text("Fresh.")]).await;
+    let run = Journaled::new(ANTHROPIC, [handoff(), Reply::text("Fresh.")]).await;
     run.fixture.ask(&run.fixture.history(), true).await;
     let query = run.query(1).await;
     let at = |wanted: &str| {
@@ -427,7 +383,7 @@ async fn a_search_hit_names_its_place() {
 async fn a_har_has_times_headers_and_addresses_of_each_leg() {
     for variant in WIRES {
         let slow = Reply::text("Fresh.").head_delay(Duration::from_millis(80));
-        let run = Run::new(variant, [handoff(), failing(429), slow]).await;
+        let run = Journaled::new(variant, [handoff(), failing(429), slow]).await;
         run.fixture.ask(&run.fixture.history(), true).await;
         let query = run.query(1).await;
         let (row, _) = newest(&query);
@@ -460,7 +416,7 @@ async fn a_har_has_times_headers_and_addresses_of_each_leg() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsent_input_is_net_of_every_request_that_went_upstream() {
-    let run = Run::new(ANTHROPIC, [handoff(), failing(429), Reply::text("Fresh.")]).await;
+    let run = Journaled::new(ANTHROPIC, [handoff(), failing(429), Reply::text("Fresh.")]).await;
     let mut history = run.fixture.history();
     history[0] = run.fixture.user(&"A long way to go. ".repeat(2000));
     run.fixture.ask(&history, true).await;
@@ -479,7 +435,7 @@ async fn unsent_input_is_net_of_every_request_that_went_upstream() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_model_looked_up_again_is_found_in_the_journal() {
     let read = |path: &str| Reply::text("Reading.").call("read_file", json!({"path": path}));
-    let run = Run::new(ANTHROPIC, [read("src/a.rs")]).await;
+    let run = Journaled::new(ANTHROPIC, [read("src/a.rs")]).await;
     let stage = &run.fixture;
     let history = vec![stage.user("Mend it.")];
     let history = stage.ran(&history, &stage.ask(&history, true).await);

@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::program::{self, Program};
+use crate::harness::texts::assert_contains;
 use crate::harness::{self, AgentWire, Baton, RawResponse};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -162,11 +163,8 @@ async fn chain(stream: bool) {
         cut > states.len() / 2 && states.contains(&MessageState::Kept),
         "{states:?}"
     );
-    assert!(
-        exchange.legs[0].sent.envelope_changes[0]
-            .what
-            .contains("session_handoff and session_recall added")
-    );
+    let part = "session_handoff and session_recall added";
+    assert_contains(&exchange.legs[0].sent.envelope_changes[0].what, part);
     let all = query.conversations(None, 10).unwrap();
     assert_eq!(
         (all.len(), all[0].handoffs, all[0].title.as_str()),
@@ -293,14 +291,9 @@ impl Listener {
     async fn json(&self, path: &str) -> Value {
         let (status, head, body) = self.get(path, "").await;
         assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&body));
-        assert!(
-            head.contains("content-type: application/json") && head.contains("nosniff"),
-            "{head}"
-        );
-        assert!(
-            head.contains("content-security-policy: default-src 'none'"),
-            "{head}"
-        );
+        assert_contains(&head, "content-type: application/json");
+        assert_contains(&head, "nosniff");
+        assert_contains(&head, "content-security-policy: default-src 'none'");
         serde_json::from_slice(&body).unwrap()
     }
 }
@@ -384,10 +377,7 @@ async fn exchange_routes(run: &Run, api: &Listener, id: &str) {
         "i role kind bytes first_line state why",
     );
     let headers = one["headers"]["received"].to_string();
-    assert!(
-        headers.contains("[\"authorization\",\"[redacted:credential]\"]"),
-        "{headers}"
-    );
+    assert_contains(&headers, "[\"authorization\",\"[redacted:credential]\"]");
     let message = api
         .json(&format!("/api/exchanges/{id}/message?side=received&i=1"))
         .await;
@@ -485,9 +475,8 @@ async fn foreign_origins_and_missing_tokens_are_refused() {
     assert_eq!(guarded.get("/api/status", token).await.0, 200);
 }
 
-fn said(dir: &Path, args: &[&str]) -> String {
-    let mut command = program::baton(dir, args);
-    program::printed(command.arg("--state-dir").arg(dir).output().unwrap())
+fn said(dir: &Path, line: &str) -> String {
+    program::printed(program::baton_in(dir, line))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -506,7 +495,7 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     let id = response.header("x-baton-exchange").unwrap().to_owned();
     // The journal writes it soon, even without a flush.
     let began = Instant::now();
-    while !said(dir.path(), &["log", "--jsonl"]).contains("\"outcome\":\"complete\"") {
+    while !said(dir.path(), "log --jsonl").contains("\"outcome\":\"complete\"") {
         assert!(began.elapsed() < LONG);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -514,30 +503,31 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     drop(program);
     let query = JournalReader::open(dir.path()).unwrap().unwrap();
     assert_eq!(query.body(&id, BodySide::Received).unwrap().unwrap(), body);
-    let row: Value = serde_json::from_str(&said(dir.path(), &["log", "--jsonl"])).unwrap();
+    let row: Value = serde_json::from_str(&said(dir.path(), "log --jsonl")).unwrap();
     has(&row, ROW);
-    let log = said(dir.path(), &["log"]);
+    let log = said(dir.path(), "log");
     assert!(
         log.contains(&id) && log.lines().next().unwrap().starts_with("TIME"),
         "{log}"
     );
     let short = &id[..20];
-    assert_eq!(said(dir.path(), &["show", short, "--received"]).as_bytes(), body);
     assert_eq!(
-        said(dir.path(), &["show", short, "--response"]).as_bytes(),
+        said(dir.path(), &format!("show {short} --received")).as_bytes(),
+        body
+    );
+    assert_eq!(
+        said(dir.path(), &format!("show {short} --response")).as_bytes(),
         response.raw
     );
-    let diff = said(dir.path(), &["show", short]);
-    assert!(
-        diff.contains("Begin \\u{1b}[2J with care") && diff.contains("~ tools: session_handoff added"),
-        "{diff}"
-    );
+    let diff = said(dir.path(), &format!("show {short}"));
+    assert_contains(&diff, "Begin \\u{1b}[2J with care");
+    assert_contains(&diff, "~ tools: session_handoff added");
     assert!(
         !diff.contains('\u{1b}') && !diff.contains('{') || diff.contains("\\u{1b}"),
         "{diff}"
     );
     has(
-        &serde_json::from_str(&said(dir.path(), &["show", short, "--json"])).unwrap(),
+        &serde_json::from_str(&said(dir.path(), &format!("show {short} --json"))).unwrap(),
         "exchange received legs shown",
     );
     for what in [&["--leg", "9"][..], &["--leg", "9", "--sent"]] {
@@ -553,6 +543,6 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
             "{message}"
         );
     }
-    assert!(said(dir.path(), &["show", short, "--har"]).contains("\"startedDateTime\""));
-    assert!(said(dir.path(), &["doctor", "--line"]).starts_with("baton off, 0 handoffs"));
+    assert!(said(dir.path(), &format!("show {short} --har")).contains("\"startedDateTime\""));
+    assert!(said(dir.path(), "doctor --line").starts_with("baton off, 0 handoffs"));
 }

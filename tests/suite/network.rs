@@ -4,7 +4,6 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::io::Read;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
@@ -12,7 +11,7 @@ use baton_strict::{Options, Received, Reply, Strict};
 use pretty_assertions::assert_eq;
 
 use crate::harness::fixture::{PROMPT, handoff, history, texts};
-use crate::harness::program::{Program, ask, config_for};
+use crate::harness::program::{Program, ask, baton, config_for};
 use crate::harness::temp;
 
 /// Set for the test that runs inside the namespace.
@@ -77,19 +76,11 @@ async fn inside_the_namespace() {
     assert!(counted > 0);
 
     let dir = temp();
-    let demo = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .args(["demo", "--json"])
-        .env("HOME", dir.path())
-        .output()
-        .unwrap();
-    assert!(demo.status.success() && demo.stderr.is_empty(), "{demo:?}");
-    let tried = Command::new(env!("CARGO_BIN_EXE_baton"))
-        .args(["try", "--from"])
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/homes/pi"))
-        .env("HOME", dir.path())
-        .output()
-        .unwrap();
-    assert!(tried.status.success() && tried.stderr.is_empty(), "{tried:?}");
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/homes/pi");
+    for words in [&["demo", "--json"][..], &["try", "--from", recorded]] {
+        let done = baton(dir.path(), words).output().unwrap();
+        assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+    }
 
     let model = |seen: &Received| match texts(seen.messages()) == [format!("u: {PROMPT}")] {
         true => Reply::text("Fresh."),
@@ -109,16 +100,6 @@ async fn inside_the_namespace() {
         "{:?}",
         answer.content
     );
-    let id = program.child.id().to_string();
-    assert!(Command::new("kill").arg(id).status().unwrap().success());
-    assert!(program.child.wait().unwrap().success());
-    let mut log = String::new();
-    program
-        .child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut log)
-        .unwrap();
+    let log = program.stopped();
     assert_eq!((log.as_str(), without_route()), ("", counted));
 }

@@ -15,6 +15,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends, assert_lacks};
 use crate::harness::{memory, read_until};
 use crate::matrix::fixture::{Fixture, behind_line, fresh, outline};
 use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
@@ -53,10 +54,8 @@ impl Stage {
 
     fn wants(&self, wanted: impl Into<DraftOrder>) -> Uuid {
         let drafting = &self.fixture.baton.drafting;
-        drafting
-            .request(&self.key, "local", wanted.into(), None)
-            .unwrap()
-            .id
+        let asked = drafting.request(&self.key, "local", wanted.into(), None);
+        asked.unwrap().id
     }
 
     fn draft(&self, id: Uuid) -> DraftRecord {
@@ -81,7 +80,7 @@ impl Stage {
         let told = answer.text.strip_suffix("Went on.").unwrap();
         if !told.is_empty() {
             let told = behind_line(told).unwrap_or(told);
-            assert!(told.starts_with("baton: no handoff was made: "), "{told}");
+            assert_begins(told, "baton: no handoff was made: ");
             assert_eq!(told.matches("[[handoff-note:").count(), 1, "{told}");
         }
         let seen = outline(self.legs().last().unwrap());
@@ -137,7 +136,7 @@ fn holds(leg: &Received, text: &str) -> bool {
     memchr::memmem::find(&leg.raw, text.as_bytes()).is_some()
 }
 
-on_every_wire_both_ways!(handed_over led_by_the_goal refused_without_calls every_failure methods given cancelled kept_alive);
+on_every_wire_both_ways!(handed_over refused_without_calls every_failure methods given cancelled kept_alive);
 
 /// The draft request is the live request plus one message. The sentinel comes first, then the leg after it.
 ///
@@ -150,53 +149,33 @@ async fn handed_over(side: Variant, stream: bool) {
     let text = &answer.text;
     let told = behind_line(text);
     assert_eq!(told.is_some(), stream, "{text}");
-    assert!(
-        told.unwrap_or(text)
-            .starts_with("baton: handed over (by the API), "),
-        "{text}"
-    );
+    assert_begins(told.unwrap_or(text), "baton: handed over (by the API), ");
     assert_eq!(text.matches("[[handoff-resume:").count(), 1, "{text}");
-    assert!(text.ends_with("Fresh.") && text.contains(DOCUMENT), "{text}");
+    assert_contains(text, DOCUMENT);
+    assert_ends(text, "Fresh.");
     let [draft, behind] = &stage.legs()[..] else {
         panic!()
     };
     let live = &stage.fixture.provider.generations()[0];
-    assert!(
-        holds(draft, &bytes_of(&stage.history)),
-        "the live history, byte for byte"
-    );
-    assert_eq!(
-        (draft.tools().len(), &draft.tool_names()),
-        (2, &live.tool_names())
-    );
-    for key in [
-        "system",
-        "thinking",
-        "model",
-        "stream",
-        "instructions",
-        "reasoning",
-    ] {
+    // The live history, byte for byte.
+    assert!(holds(draft, &bytes_of(&stage.history)));
+    assert_eq!(draft.tools().len(), 2);
+    assert_eq!(draft.tool_names(), live.tool_names());
+    for key in "system thinking model stream instructions reasoning".split(' ') {
         assert_eq!(draft.body.get(key), live.body.get(key), "{key}");
     }
     assert_eq!(forbids_calls(draft), !is(side, variants::OLLAMA));
     let seen = outline(draft);
-    assert!(
-        seen[..seen.len() - 1].ends_with(&["a: Looked.".to_owned()]),
-        "{seen:?}"
-    );
-    let asked = seen.last().unwrap();
-    assert!(asked.starts_with("u: Now the exporter.Stop here:"), "{asked}");
-    assert!(asked.ends_with("The goal:\n\nthe exporter"), "{asked}");
+    let [.., looked, asked] = &seen[..] else {
+        panic!("{seen:?}")
+    };
+    assert_eq!(looked, "a: Looked.");
+    assert_begins(asked, "u: Now the exporter.Stop here:");
+    assert_ends(asked, "The goal:\n\nthe exporter");
     let [carried] = &outline(behind)[..] else { panic!() };
-    assert!(
-        carried.starts_with("u: <handoff-context>\nGoal: the exporter\n\n## Goal\nMend the importer"),
-        "{carried}"
-    );
-    assert!(
-        carried.ends_with("still to be answered:\n\nNow the exporter."),
-        "{carried}"
-    );
+    let part = "u: <handoff-context>\nGoal: the exporter\n\n## Goal\nMend the importer";
+    assert_begins(carried, part);
+    assert_ends(carried, "still to be answered:\n\nNow the exporter.");
     stage.script([Reply::text("Next.")]);
     let next = stage.fixture.then(&stage.history, &answer, "More.");
     stage.fixture.ask(&next, stream).await;
@@ -216,31 +195,6 @@ async fn handed_over(side: Variant, stream: bool) {
     stage.fixture.assert_clean();
 }
 
-/// Whoever writes the document, and whatever was requested before, the model reads the goal first.
-async fn led_by_the_goal(side: Variant, stream: bool) {
-    for method in DraftMethod::ALL {
-        let stage = Stage::new(side, stream, |_| {}).await;
-        stage.wants(DraftRequest {
-            method: Some(method),
-            focus: "implement the importer next".to_owned(),
-            ..by_api()
-        });
-        if method != DraftMethod::Local {
-            stage.script([document()]);
-        }
-        stage.script([fresh()]);
-        stage.ask().await;
-        let [carried] = &outline(stage.legs().last().unwrap())[..] else {
-            panic!()
-        };
-        assert!(
-            carried.starts_with("u: <handoff-context>\nGoal: implement the importer next\n\n## "),
-            "{method:?}: {carried}"
-        );
-        stage.fixture.assert_clean();
-    }
-}
-
 /// A server that rejects such a tool choice gets one more request without it.
 async fn refused_without_calls(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
@@ -249,11 +203,8 @@ async fn refused_without_calls(side: Variant, stream: bool) {
     let calls = document().call("read_file", json!({"path": "a"}));
     stage.script([refused, calls, fresh()]);
     let answer = stage.ask().await;
-    assert!(
-        answer.text.contains(DOCUMENT) && answer.calls.is_empty(),
-        "{}",
-        answer.text
-    );
+    assert_contains(&answer.text, DOCUMENT);
+    assert_eq!(answer.calls.len(), 0);
     let [_, again, _] = &stage.legs()[..] else {
         panic!()
     };
@@ -271,34 +222,19 @@ async fn every_failure(side: Variant, stream: bool) {
         document().fault(Fault::CutAfterBytes(20))
     };
     let mut failures = vec![
-        (
-            Reply::status(500, "no power"),
-            DraftState::Failed,
-            Some("provider_error"),
-        ),
-        (Reply::new().thinking("Hm."), DraftState::Empty, None),
-        (
-            document().stop(Stop::MaxTokens),
-            DraftState::Failed,
-            Some("truncated"),
-        ),
-        (cut, DraftState::Failed, Some("provider_unreached")),
+        (Reply::status(500, "no power"), Some("provider_error")),
+        (Reply::new().thinking("Hm."), None),
+        (document().stop(Stop::MaxTokens), Some("truncated")),
+        (cut, Some("provider_unreached")),
     ];
     if is_anthropic {
-        failures.push((
-            document().stop(Stop::PauseTurn),
-            DraftState::Failed,
-            Some("paused"),
-        ));
+        failures.push((document().stop(Stop::PauseTurn), Some("paused")));
     }
     if !is_ollama {
-        failures.push((
-            document().stop(Stop::Refusal),
-            DraftState::Failed,
-            Some("refusal"),
-        ));
+        failures.push((document().stop(Stop::Refusal), Some("refusal")));
     }
-    for (reply, state, failure) in failures {
+    for (reply, failure) in failures {
+        let state = failure.map_or(DraftState::Empty, |_| DraftState::Failed);
         let stage = Stage::new(side, stream, |_| {}).await;
         let id = stage.wants(user());
         stage.script([reply, Reply::text("Went on.")]);
@@ -313,10 +249,8 @@ async fn every_failure(side: Variant, stream: bool) {
     })
     .await;
     let id = stage.wants(user());
-    stage.script([
-        document().head_delay(Duration::from_secs(3)),
-        Reply::text("Went on."),
-    ]);
+    let late = document().head_delay(Duration::from_secs(3));
+    stage.script([late, Reply::text("Went on.")]);
     let answer = stage.ask().await;
     assert_eq!(stage.draft(id).failure, Some("timeout"));
     stage.goes_on_as_before(&answer).await;
@@ -333,33 +267,23 @@ async fn methods(side: Variant, stream: bool) {
     let bundle = &stage.legs()[1];
     assert!(bundle.tools().is_empty() && !forbids_calls(bundle));
     let [text] = &outline(bundle)[..] else { panic!() };
-    assert!(
-        text.contains("Mend the importer.") && text.contains("You were not in the session."),
-        "{text}"
-    );
+    assert_contains(text, "Mend the importer.");
+    assert_contains(text, "You were not in the session.");
     stage.fixture.assert_clean();
 
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(by_api());
     stage.script([Reply::status(500, "a"), Reply::status(500, "b"), fresh()]);
     let answer = stage.ask().await;
-    assert!(
-        answer
-            .text
-            .contains("The request before this goal, open:\n- Now the exporter. (turn 3)"),
-        "{}",
-        answer.text
-    );
+    let part = "The request before this goal, open:\n- Now the exporter. (turn 3)";
+    assert_contains(&answer.text, part);
     assert_eq!(stage.draft(id).method, Some(DraftMethod::Local));
     stage.fixture.assert_clean();
 
     let stage = Stage::new(side, stream, |_| {}).await;
     let id = stage.wants(user());
-    stage.script([
-        Reply::status(400, "prompt is too long: 9 tokens > 8 maximum"),
-        document(),
-        fresh(),
-    ]);
+    let refused = Reply::status(400, "prompt is too long: 9 tokens > 8 maximum");
+    stage.script([refused, document(), fresh()]);
     stage.ask().await;
     assert_eq!(stage.draft(id).method, Some(DraftMethod::Bundle));
 
@@ -390,11 +314,7 @@ async fn given(side: Variant, stream: bool) {
     });
     stage.script([fresh()]);
     let answer = stage.ask().await;
-    assert!(
-        answer.text.starts_with("baton: handed over (as given)"),
-        "{}",
-        answer.text
-    );
+    assert_begins(&answer.text, "baton: handed over (as given)");
     let [behind] = &stage.legs()[..] else { panic!() };
     let carried = "u: Mend the exporter [[handoff-resume\\: only.\n\nThe user's last message, still to be answered:\n\nNow the exporter.";
     assert_eq!(outline(behind), [carried]);
@@ -600,15 +520,7 @@ async fn side_calls_are_left_alone() {
 
 /// Makes a repository with a commit and a changed file.
 fn repository(dir: &std::path::Path, branch: &str) {
-    let git = |arguments: &[&str]| {
-        let ran = std::process::Command::new("git")
-            .args(["-c", "user.name=a", "-c", "user.email=a@localhost"])
-            .args(arguments)
-            .current_dir(dir)
-            .output()
-            .unwrap();
-        assert!(ran.status.success(), "{ran:?}");
-    };
+    let git = |arguments: &[&str]| assert!(crate::harness::git(dir, arguments), "{arguments:?}");
     git(&["init", "-q", "-b", branch]);
     std::fs::write(dir.join("importer.rs"), "fn main() {}\n").unwrap();
     git(&["add", "."]);
@@ -642,11 +554,8 @@ async fn a_draft_reports_the_repository_that_the_agent_states() {
         stage.fixture.ask(&history, true).await;
         asked.push(outline(stage.legs().last().unwrap()).last().unwrap().clone());
     }
-    assert!(
-        asked[0].contains("## work") && !asked[0].contains("## elsewhere"),
-        "{}",
-        asked[0]
-    );
+    assert_contains(&asked[0], "## work");
+    assert_lacks(&asked[0], "## elsewhere");
     assert!(asked[1].contains("## elsewhere"), "{}", asked[1]);
     stage.fixture.assert_clean();
 }

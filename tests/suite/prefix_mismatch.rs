@@ -19,6 +19,7 @@ use crate::conversations::shared;
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{assistant, handoff, history, then};
 use crate::harness::redis::RedisServer;
+use crate::harness::texts::assert_contains;
 use crate::harness::{self, AgentWire, Baton, Message, RawResponse, memory, sqlite, temp};
 
 /// An agent and its provider, with a system prompt that can change.
@@ -183,14 +184,9 @@ async fn a_pinned_request_is_sent_once_more_without_its_thinking_and_later_ones_
     let accepted = r#"baton_thinking_retries_total{wire="anthropic",outcome="accepted"} 1"#;
     assert!(metrics.text().unwrap().lines().any(|line| line == accepted));
     let notes = agent.shown(&event).await.join("\n");
-    assert!(
-        notes.contains("Leg 1: Upstream responded with 400, and baton sent another request."),
-        "{notes}"
-    );
-    assert!(
-        notes.contains("Leg 2: baton left out thinking that upstream had refused"),
-        "{notes}"
-    );
+    let part = "Leg 1: Upstream responded with 400, and baton sent another request.";
+    assert_contains(&notes, part);
+    assert_contains(&notes, "Leg 2: baton left out thinking that upstream had refused");
 
     let next = goes_on(&agent, &next, &["Three."]).await;
     let event = agent.event(4).await;
@@ -289,10 +285,8 @@ async fn a_hidden_call_stays_where_its_thinking_is_left_out() {
     assert_eq!((sent.len(), agent.refused()), (3, vec![sent[0].number]));
     let view = json!(sent[1].messages()).to_string();
     assert_eq!(thinking(&sent[1]), Vec::<String>::new());
-    assert!(
-        view.contains("session_handoff") && view.contains("Handoff queued"),
-        "{view}"
-    );
+    assert_contains(&view, "session_handoff");
+    assert_contains(&view, "Handoff queued");
     assert_eq!(sent[2].messages()[0]["content"], "Goal: the writer.");
 }
 

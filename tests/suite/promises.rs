@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{handoff, history};
-use crate::harness::program::{Program, config_for, serve};
+use crate::harness::program::{self, Program, config_for, serve};
 use crate::harness::{AgentWire, RawResponse, post, temp};
 
 /// Returns all files and directories below a directory, with their modes.
@@ -62,11 +62,6 @@ async fn ask(program: &Program, key: &str, history: &[serde_json::Value]) -> Raw
     let headers = [("x-api-key", key), ("anthropic-version", "2023-06-01")];
     let url = format!("{}{}", program.data, Anthropic.path());
     post(&url, &headers, Anthropic.body(history, true).to_string().into()).await
-}
-
-fn signal(program: &Program, name: &str) {
-    let id = program.child.id().to_string();
-    assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
 }
 
 /// Returns how the program ended, if it ends in time.
@@ -159,7 +154,7 @@ async fn a_redirect_is_relayed_and_not_followed() {
     let answer = ask(&program, "key-of-the-agent", &history()).await;
     assert_eq!(answer.status, 307, "{}", answer.text());
     assert_eq!(answer.header("location"), Some(to.as_str()));
-    signal(&program, "-TERM");
+    program.signal("-TERM");
     assert!(ended(&mut program, Duration::from_secs(20)).is_some());
     assert!(elsewhere.accept().is_err(), "nothing is sent there");
     let state: Vec<Vec<u8>> = below(dir.path())
@@ -304,7 +299,7 @@ async fn a_document_that_waits_does_not_hold_up_the_end() {
     next[2] = json!({"role": "user", "content": "Go on, please."});
     assert!(ask(&program, "key", &next).await.text().contains("Fresh."));
     tokio::time::sleep(Duration::from_millis(300)).await;
-    signal(&program, "-TERM");
+    program.signal("-TERM");
     let status = ended(&mut program, Duration::from_secs(15));
     assert!(status.is_some(), "the program has not ended");
     assert_eq!(ending(&handoffs, ".yaml").len(), 1, "{:?}", below(&handoffs));
@@ -322,7 +317,7 @@ fn a_reload_that_hangs_stops_nothing() {
         .env("TOKIO_WORKER_THREADS", "1");
     let mut program = Program::launch(&mut command);
     let fifo = prompts.join("document.md");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    program::fifo(&fifo);
     let address = program.admin.split("://").nth(1).unwrap();
     let answers = || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -346,7 +341,7 @@ fn a_reload_that_hangs_stops_nothing() {
             began.elapsed() < Duration::from_secs(20),
             "the reload has not begun"
         );
-        signal(&program, "-HUP");
+        program.signal("-HUP");
         thread::sleep(Duration::from_millis(100));
         if let Ok(file) = is_read() {
             break file;
@@ -355,9 +350,9 @@ fn a_reload_that_hangs_stops_nothing() {
     for _ in 0..5 {
         assert!(answers(), "it must answer while the reload hangs");
     }
-    signal(&program, "-TERM");
+    program.signal("-TERM");
     thread::sleep(Duration::from_millis(200));
-    signal(&program, "-TERM");
+    program.signal("-TERM");
     let status = ended(&mut program, Duration::from_secs(5)).expect("the program has not ended");
     assert_eq!(status.code(), Some(130));
 }

@@ -6,6 +6,7 @@
 use baton_strict::{Fault, Reply};
 use serde_json::json;
 
+use crate::harness::texts::assert_contains;
 use crate::matrix::fixture::{Fixture, handoff};
 use crate::matrix::variants::{CHAT, RESPONSES, Variant};
 
@@ -38,10 +39,8 @@ async fn told(variant: Variant, error: Reply, stream: bool) {
     let fixture = Fixture::new(variant, [refused(), error]).await;
     let response = fixture.send(&fixture.history(), stream).await;
     let text = response.text();
-    assert!(
-        text.contains("insufficient_quota") && text.contains("you exceeded"),
-        "{text}"
-    );
+    assert_contains(&text, "insufficient_quota");
+    assert_contains(&text, "you exceeded");
     let ends_well = ["response.completed", "\"finish_reason\":\"stop\""];
     assert!(!ends_well.iter().any(|end| text.contains(end)), "{text}");
     assert_eq!(response.status, if stream { 200 } else { 429 }, "{text}");

@@ -17,6 +17,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::memory;
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends, assert_lacks};
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
 use crate::matrix::variants::{self, Answer, Variant, on_every_wire_both_ways};
 
@@ -124,11 +125,8 @@ fn without_thoughts(mut message: Value) -> Value {
 }
 
 fn says_nothing_of_it(answer: &Answer) {
-    assert!(
-        !answer.text.contains("session_recall") && !answer.text.contains("45 days"),
-        "{}",
-        answer.text
-    );
+    assert_lacks(&answer.text, "session_recall");
+    assert_lacks(&answer.text, "45 days");
 }
 
 async fn recalls(stage: &Fixture) -> Vec<AnswerOutcome> {
@@ -145,17 +143,11 @@ async fn alone(side: Variant, stream: bool) {
     let (mut stage, store, history) = handed_over(side, stream, script).await;
     let said = stage.ask(&history, stream).await;
     says_nothing_of_it(&said);
-    assert!(
-        said.text.starts_with("Let me look.") && said.text.ends_with("It was said."),
-        "{}",
-        said.text
-    );
+    assert_begins(&said.text, "Let me look.");
+    assert_ends(&said.text, "It was said.");
     let answer = told(&stage, 0);
-    assert!(
-        answer.contains("The retention must stay at 45 days.")
-            && answer.contains("Turn 1, before handoff 1: the user said"),
-        "{answer}"
-    );
+    assert_contains(&answer, "The retention must stay at 45 days.");
+    assert_contains(&answer, "Turn 1, before handoff 1: the user said");
     assert!(
         !answer.contains("What was the retention?"),
         "the live part: {answer}"
@@ -259,11 +251,7 @@ async fn no_more_often_than_it_may(side: Variant, stream: bool) {
     let (stage, _, history) = handed_over(side, stream, script).await;
     let said = stage.ask(&history, stream).await;
     assert!(said.text.ends_with("Enough."), "{}", said.text);
-    assert!(
-        told(&stage, 0).contains("Not run: this tool was called as often"),
-        "{}",
-        told(&stage, 0)
-    );
+    assert_contains(&told(&stage, 0), "Not run: this tool was called as often");
     let outcomes = [
         AnswerOutcome::Found,
         AnswerOutcome::Found,
@@ -287,11 +275,7 @@ async fn bad_arguments(side: Variant, stream: bool) {
     let (stage, _, history) = handed_over(side, stream, script).await;
     let said = stage.ask(&history, stream).await;
     assert!(said.text.ends_with("So not."), "{}", said.text);
-    assert!(
-        told(&stage, 0).contains("Not searched: the arguments"),
-        "{}",
-        told(&stage, 0)
-    );
+    assert_contains(&told(&stage, 0), "Not searched: the arguments");
     assert_eq!(recalls(&stage).await, [AnswerOutcome::BadArguments]);
     stage.push(Reply::text("Done."));
     stage.ask(&stage.then(&history, &said, "On."), stream).await;
@@ -303,11 +287,8 @@ async fn nothing_found(side: Variant, stream: bool) {
     let (stage, _, history) = handed_over(side, stream, script).await;
     stage.ask(&history, stream).await;
     let answer = told(&stage, 0);
-    assert!(
-        answer.starts_with("Nothing found for \"flurbu xyzzy\". Searched:")
-            && answer.contains("The nearest words there: flurbo"),
-        "{answer}"
-    );
+    assert_begins(&answer, "Nothing found for \"flurbu xyzzy\". Searched:");
+    assert_contains(&answer, "The nearest words there: flurbo");
     assert_eq!(recalls(&stage).await, [AnswerOutcome::Nothing]);
     stage.assert_clean();
 }
@@ -388,10 +369,8 @@ async fn deeper_by_a_handoff(side: Variant, stream: bool) {
         .find("stay at 45 days")
         .unwrap_or_else(|| panic!("{answer}"));
     assert!(newest < oldest, "{answer}");
-    assert!(
-        answer.contains("Turn 1, before handoff 1") && answer.contains("Turn 4, before handoff 2"),
-        "{answer}"
-    );
+    assert_contains(&answer, "Turn 1, before handoff 1");
+    assert_contains(&answer, "Turn 4, before handoff 2");
     assert!(answer.contains("changed later in turn 4"), "{answer}");
     stage.assert_clean();
 }

@@ -4,7 +4,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::program::{Program, baton_over};
+use crate::harness::texts::{assert_contains, assert_ends, assert_lacks};
 use crate::harness::{AgentWire, RawResponse, client, open, post, read_until, temp};
 
 /// A running program whose config file changes.
@@ -51,7 +51,7 @@ impl Served {
     /// Changes the file and sends the reload signal.
     fn reload(&self, text: &str) {
         self.change(text);
-        self.hang_up();
+        self.program.signal("-HUP");
     }
 
     fn change(&self, text: &str) {
@@ -59,17 +59,6 @@ impl Served {
         let new = self.config.with_extension("new");
         fs::write(&new, text).unwrap();
         fs::rename(new, &self.config).unwrap();
-    }
-
-    fn hang_up(&self) {
-        let id = self.program.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-HUP", &id])
-                .status()
-                .unwrap()
-                .success()
-        );
     }
 
     fn lines(&self, part: &str) -> Vec<String> {
@@ -144,11 +133,7 @@ async fn an_open_stream_ends_as_it_began_and_new_requests_use_the_new_config() {
     // The change applies even to the same client's open connection.
     let answer = open(&client, &served.url(), Anthropic.headers(), body(false).into()).await;
     let answer = crate::harness::read(answer).await;
-    assert!(
-        answer.text().contains("From the new upstream."),
-        "{}",
-        answer.text()
-    );
+    assert_contains(&answer.text(), "From the new upstream.");
     let rest = crate::harness::read(http::Response::new(rest)).await;
     raw.extend(&rest.raw);
     assert!(!rest.broken);
@@ -185,7 +170,7 @@ async fn a_file_that_is_being_written_is_not_read_as_the_defaults() {
     let provider = saying("Still here.").await;
     let served = Served::start(|_| listeners(&provider));
     fs::write(&served.config, "").unwrap();
-    served.hang_up();
+    served.program.signal("-HUP");
     let line = served.logged(1, "config not reloaded").await;
     assert!(line.contains("baton.toml is empty"), "{line}");
     assert_eq!(served.ask("k").await.status, 200);
@@ -252,10 +237,8 @@ async fn a_key_that_is_added_is_redacted_in_the_journal() {
         assert!(Instant::now() < due, "{shown:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    assert!(
-        received.contains("my word is [redacted") && !received.contains(BOB),
-        "{received}"
-    );
+    assert_contains(&received, "my word is [redacted");
+    assert_lacks(&received, BOB);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,10 +251,8 @@ async fn what_needs_a_restart_is_named() {
         "{changed}journal.max_age_days = 3\nhandoff.max_chain = 3\n"
     ));
     let line = served.logged(1, RELOADED).await;
-    assert!(
-        line.ends_with("needs a restart: journal.max_age_days; limits.max_concurrent_requests"),
-        "{line}"
-    );
+    let part = "needs a restart: journal.max_age_days; limits.max_concurrent_requests";
+    assert_ends(&line, part);
     assert_eq!(served.ask("k").await.status, 200);
     // Reported relative to the config of the last reload.
     served.reload(&format!(
@@ -321,12 +302,12 @@ async fn a_certificate_that_is_renewed_in_place_is_used() {
     // An invalid certificate file leaves the old certificate in use.
     let good = fs::read(&chain).unwrap();
     fs::write(&chain, "nothing").unwrap();
-    served.hang_up();
+    served.program.signal("-HUP");
     let line = served.logged(1, "config not reloaded").await;
     assert!(line.contains("chain.pem"), "{line}");
     assert!(serves(&served, &first).await);
     fs::write(&chain, good).unwrap();
-    served.hang_up();
+    served.program.signal("-HUP");
     served.logged(1, RELOADED).await;
     // Without a signal.
     let second = certify(&chain, &key);

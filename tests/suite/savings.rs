@@ -1,56 +1,23 @@
 //! The bill of real exchanges: the provider's usage at the table's prices, the responding model, and
 //! `baton savings`.
 
-use std::time::Duration;
-
 use baton_core::bill::{BilledExchange, BilledRequest, ConversationBill, PriceQuery};
-use baton_llm::state::journal::{self, BillEntry, BillFilter, JournalReader, Recorder};
+use baton_llm::state::journal::{self, BillEntry, BillFilter, JournalReader};
 use baton_llm::state::prices;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use crate::harness;
-use crate::matrix::fixture::{Fixture, fresh, handoff};
+use crate::matrix::fixture::{fresh, handoff};
+use crate::matrix::journaled::Journaled;
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
 pub const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-pub struct Run {
-    pub fixture: Fixture,
-    recorder: Recorder,
-    pub dir: tempfile::TempDir,
-}
-
-impl Run {
-    pub async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
-        let dir = harness::temp();
-        let mut recorder = None;
-        let fixture = Fixture::journaled(variant, replies, |config| {
-            config.state_dir = dir.path().to_owned();
-            config.journal.enabled = true;
-            let started = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags);
-            recorder.insert(started.unwrap()).clone()
-        })
-        .await;
-        let recorder = recorder.unwrap();
-        Self {
-            fixture,
-            recorder,
-            dir,
-        }
-    }
-
-    pub async fn bill(&self, exchanges: usize) -> Vec<BillEntry> {
-        self.fixture.baton.events(exchanges).await;
-        let recorder = self.recorder.clone();
-        let flushed = tokio::task::spawn_blocking(move || recorder.flush(Duration::from_secs(30))).await;
-        assert!(flushed.unwrap());
-        let query = JournalReader::open(self.dir.path()).unwrap().unwrap();
-        query
-            .bill(&BillFilter::default(), &prices::table(None).unwrap())
-            .unwrap()
-    }
+pub async fn bill(run: &Journaled, exchanges: usize) -> Vec<BillEntry> {
+    let (query, table) = (run.query(exchanges).await, prices::table(None).unwrap());
+    query.bill(&BillFilter::default(), &table).unwrap()
 }
 
 /// Runs the program without the config of this machine's user.
@@ -64,11 +31,11 @@ fn command(args: &[&str]) -> std::process::Output {
 async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
     for variant in WIRES {
         for streamed in [true, false] {
-            let run = Run::new(variant, [Reply::text("Well."), handoff(), fresh()]).await;
+            let run = Journaled::new(variant, [Reply::text("Well."), handoff(), fresh()]).await;
             let history = run.fixture.history();
             run.fixture.ask(&history, streamed).await;
             run.fixture.ask(&history, streamed).await;
-            let bill = run.bill(2).await;
+            let bill = bill(&run, 2).await;
             assert_eq!(bill.len(), 2, "{}", variant.model);
             let legs: u64 = bill.iter().map(|entry| entry.tokens.output).sum();
             let query = JournalReader::open(run.dir.path()).unwrap().unwrap();
@@ -99,9 +66,9 @@ async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
 /// `baton savings` over the journal of a proxy that has ended, for users and for programs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
-    let run = Run::new(ANTHROPIC, [handoff(), fresh()]).await;
+    let run = Journaled::new(ANTHROPIC, [handoff(), fresh()]).await;
     run.fixture.ask(&run.fixture.history(), true).await;
-    let bill = run.bill(1).await;
+    let bill = bill(&run, 1).await;
     let model = bill[0].model.clone().unwrap();
     let prices = run.dir.path().join("prices.toml");
     let table = format!(

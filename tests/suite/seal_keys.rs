@@ -17,6 +17,7 @@ use crate::harness::fixture::{PROMPT, handoff, history, said, texts, then, user}
 use crate::harness::program::{self, Program, ask, config_for};
 use crate::harness::redis::RedisServer;
 use crate::harness::temp;
+use crate::harness::texts::{assert_begins, assert_contains};
 
 /// Milliseconds that `baton seal-key rotate` takes at most.
 const ROTATION: u64 = 60;
@@ -31,9 +32,7 @@ fn baton(state: &Path, config: Option<&Path>, args: &[&str]) -> Command {
 }
 
 fn done(state: &Path, args: &[&str]) -> String {
-    let output = baton(state, None, args).output().unwrap();
-    assert!(output.status.success(), "{args:?}: {}", complaint(&output));
-    String::from_utf8(output.stdout).unwrap()
+    program::printed(baton(state, None, args).output().unwrap())
 }
 
 fn complaint(output: &Output) -> String {
@@ -125,10 +124,7 @@ async fn two_running_proxies_follow_a_rotated_and_a_retired_key() {
     let said = done(&state, &["seal-key", "--rotate"]);
     let second = ids(&state);
     assert_eq!(second[1..], first, "{second:?}");
-    assert!(
-        said.starts_with(&format!("new seals are made with key {}\n", second[0])),
-        "{said}"
-    );
+    assert_begins(&said, &format!("new seals are made with key {}\n", second[0]));
 
     // Each process seals with the new key, and the other one accepts it. Old seals stay valid.
     for (maker, reader) in [(&one, &other), (&other, &one)] {
@@ -200,11 +196,8 @@ fn keys_are_shown_by_their_ids_and_never_printed() {
     let dir = temp();
     let missing = baton(dir.path(), None, &["seal-key"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(66), "{}", complaint(&missing));
-    assert!(
-        complaint(&missing).contains("no seal key") && complaint(&missing).contains("seal-key --rotate"),
-        "{}",
-        complaint(&missing)
-    );
+    assert_contains(&complaint(&missing), "no seal key");
+    assert_contains(&complaint(&missing), "seal-key --rotate");
 
     seal_key::load_or_make(dir.path()).unwrap();
     let rotated = done(dir.path(), &["seal-key", "--rotate"]);
@@ -304,11 +297,7 @@ async fn keys_of_the_config_are_a_list_whose_first_makes_seals() {
     for args in [&["seal-key", "--rotate"][..], &["seal-key", "--retire", "all"]] {
         let refused = baton(&state, Some(&config), args).output().unwrap();
         assert_eq!(refused.status.code(), Some(64));
-        assert!(
-            complaint(&refused).contains("handoff.seal_key"),
-            "{}",
-            complaint(&refused)
-        );
+        assert_contains(&complaint(&refused), "handoff.seal_key");
     }
 }
 

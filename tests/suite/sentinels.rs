@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{AnthropicFixture, PROMPT, handoff, history, said, texts, user};
+use crate::harness::texts::{assert_begins, assert_contains, assert_lacks};
 use crate::harness::{AgentWire, Message, memory};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{
@@ -144,11 +145,7 @@ async fn an_unknown_resume_line_is_answered_by_baton_on_every_wire() {
             ] {
                 let history = [&fixture.history()[..2], &[fixture.user(&line)]].concat();
                 let said = fixture.ask(&history, stream).await;
-                assert!(
-                    said.text.starts_with("baton: this handoff is not known here"),
-                    "{}",
-                    said.text
-                );
+                assert_begins(&said.text, "baton: this handoff is not known here");
                 assert!(said.input > 0 && said.calls.is_empty());
                 // The agent sends the answer back, and the next turn is an ordinary one.
                 fixture.push(Reply::text("Well."));
@@ -188,10 +185,8 @@ async fn an_ambiguous_id_is_reported() {
     ] {
         let message = fixture.turn(&[user(&line)]).await;
         let said = said(&message)[0].to_owned();
-        assert!(
-            said.contains("more than one handoff") && !said.contains("not known"),
-            "{said}"
-        );
+        assert_contains(&said, "more than one handoff");
+        assert_lacks(&said, "not known");
     }
     assert_eq!(fixture.provider.generations().len(), asked);
     fixture.script.push(Reply::text("ok"));
@@ -261,10 +256,9 @@ async fn a_subagents_report_has_no_sentinel_and_cuts_nothing() {
                 let answer = ask_with(&fixture, tool, &history).await;
                 let seen = fixture.provider.generations();
                 let raw = String::from_utf8_lossy(&seen.last().unwrap().raw).into_owned();
-                assert!(
-                    raw.contains("Delegate it.") && raw.contains("Found one.") && raw.contains("Found both."),
-                    "{raw}"
-                );
+                assert_contains(&raw, "Delegate it.");
+                assert_contains(&raw, "Found one.");
+                assert_contains(&raw, "Found both.");
                 assert_eq!(!raw.contains("handoff-resume:"), stripped, "{raw}");
                 assert_eq!(!raw.contains("Goal: the rest."), stripped, "{raw}");
                 history.extend(answer.keep);

@@ -1,9 +1,8 @@
 //! Output and logs of `baton serve`, and the reports of other commands about a running proxy.
 #![cfg(unix)]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::BufRead;
 use std::path::Path;
-use std::process::Command;
 
 use baton_strict::{Options, Received, Reply, Strict};
 use http_body_util::BodyExt;
@@ -11,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts};
-use crate::harness::program::{Program, baton_over, config_for, printed};
+use crate::harness::program::{Program, baton, baton_over, config_for, printed, words};
+use crate::harness::texts::{assert_begins, assert_contains};
 use crate::harness::{AgentWire, client, post, temp};
 
 fn model(seen: &Received) -> Reply {
@@ -24,11 +24,6 @@ fn model(seen: &Received) -> Reply {
 /// Returns the output of a command.
 fn said(config: &Path, state: &Path, words: &[&str]) -> String {
     printed(baton_over(config, state, words))
-}
-
-fn signal(program: &Program, name: &str) {
-    let id = program.child.id().to_string();
-    assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
 }
 
 #[tokio::test]
@@ -47,12 +42,8 @@ async fn serve_prints_the_line_to_paste_and_short_log_lines() {
     let body = Anthropic.body(&history(), true).to_string();
     let response = post(&url, Anthropic.headers(), body.into()).await;
     assert!(response.text().contains("Fresh."), "{}", response.text());
-    signal(&program, "-TERM");
-    program.child.wait().unwrap();
-    let log: Vec<_> = BufReader::new(program.child.stderr.take().unwrap())
-        .lines()
-        .map(Result::unwrap)
-        .collect();
+    let log = program.stopped();
+    let log: Vec<_> = log.lines().collect();
     let exchanges: Vec<_> = log.iter().filter(|line| line.contains("/v1/messages")).collect();
     assert_eq!(exchanges.len(), 1, "{log:#?}");
     let exchange = response.header("x-baton-exchange").unwrap();
@@ -115,10 +106,7 @@ async fn a_handoff_is_an_event_of_its_own() {
     );
     // Readers of logs and events may not be permitted to read the model's output.
     let message = event["reason"].as_str().unwrap();
-    assert!(
-        message.starts_with("[redacted:custom], then [redacted:"),
-        "{message}"
-    );
+    assert_begins(message, "[redacted:custom], then [redacted:");
     assert!(!event.to_string().contains("sk-ant-"), "{event}");
     assert_eq!(event["prompt_bytes"], PROMPT.len());
     let sizes: Vec<_> = provider.requests().iter().map(|seen| seen.raw.len()).collect();
@@ -143,20 +131,9 @@ async fn a_handoff_is_an_event_of_its_own() {
         sizes[1]
     );
     assert!(metrics.contains(counted) && metrics.contains(&after), "{metrics}");
-    signal(&program, "-TERM");
-    program.child.wait().unwrap();
-    let mut log = String::new();
-    program
-        .child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut log)
-        .unwrap();
-    assert!(
-        log.contains(" by model ") && log.contains("[redacted:custom]"),
-        "{log}"
-    );
+    let log = program.stopped();
+    assert_contains(&log, " by model ");
+    assert_contains(&log, "[redacted:custom]");
     assert!(!log.contains("hunter2") && !log.contains("sk-ant-"), "{log}");
 }
 
@@ -178,9 +155,9 @@ async fn doctor_says_whether_a_proxy_runs_and_where() {
     assert_eq!(running["admin"], program.admin);
     let line = said(&config, &state, &["doctor", "--line"]);
     assert!(line.starts_with("baton on, 0 handoffs"), "{line}");
-    assert!(
-        said(&config, &state, &["doctor", "--offline"])
-            .contains(&format!("agents at: {} (process ", program.data))
+    assert_contains(
+        &said(&config, &state, &["doctor", "--offline"]),
+        &format!("agents at: {} (process ", program.data),
     );
     program.child.kill().unwrap();
     program.child.wait().unwrap();
@@ -190,7 +167,7 @@ async fn doctor_says_whether_a_proxy_runs_and_where() {
     let mut next = Program::start(&config, &state);
     assert_eq!(status()["running"]["pid"], next.child.id());
     assert_eq!(status()["stale"], Value::Null);
-    signal(&next, "-TERM");
+    next.signal("-TERM");
     next.child.wait().unwrap();
     assert_eq!(
         (&status()["running"], &status()["stale"]),
@@ -287,8 +264,7 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
                 );
             }
         }
-        signal(&program, "-TERM");
-        program.child.wait().unwrap();
+        let log = program.stopped();
         // Files that users print.
         let printed = crate::promises::ending(&state, ".md");
         assert!(printed.len() >= 2, "a document and a ledger: {printed:?}");
@@ -296,14 +272,6 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
             let text = std::fs::read_to_string(&path).unwrap();
             assert_eq!(acting(&text), [], "{}: {text:?}", path.display());
         }
-        let mut log = String::new();
-        program
-            .child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut log)
-            .unwrap();
         assert!(log.contains("/v1/messages"), "{log}");
         assert_eq!(acting(&log), [], "{log:?}");
     }
@@ -323,33 +291,16 @@ fn a_listener_for_everybody_says_what_that_means() {
         let dir = temp();
         let file = dir.path().join("baton.toml");
         std::fs::write(&file, keys).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-        command.args([
-            "serve",
-            "--listen",
-            listen,
-            "--admin",
-            "127.0.0.1:0",
-            "--log-level",
-            "error",
-            "--config",
-        ]);
+        let line = format!("serve --listen {listen} --admin 127.0.0.1:0 --log-level error");
+        let mut command = baton(dir.path(), &words(&line));
         command
+            .arg("--config")
             .arg(&file)
             .arg("--state-dir")
             .arg(dir.path().join("state"));
         command.stderr(std::process::Stdio::piped());
         let mut program = Program::launch(&mut command);
-        signal(&program, "-TERM");
-        program.child.wait().unwrap();
-        let mut log = String::new();
-        program
-            .child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut log)
-            .unwrap();
+        let log = program.stopped();
         let said = log.contains("warning: server.listen: anyone who can reach 0.0.0.0:")
             && log.contains("[[clients]]");
         assert_eq!(said, warned, "{listen}: {log}");

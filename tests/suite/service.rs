@@ -4,14 +4,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use baton_strict::{Options, Reply, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::harness::program::{Program, ask, config_for};
+use crate::harness::program::{Program, ask, baton, config_for, printed};
 use crate::harness::temp;
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends};
 
 /// A home directory, and a `systemctl` that records its calls.
 struct Home(tempfile::TempDir);
@@ -47,19 +48,17 @@ impl Home {
     }
 
     fn run(&self, words: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_baton"))
-            .env_clear()
-            .env("HOME", self.0.path())
-            .env("PATH", format!("{}:/bin:/usr/bin", self.path("bin").display()))
-            .args(words)
+        let path = format!("{}:/bin:/usr/bin", self.path("bin").display());
+        let mut command = baton(self.0.path(), words);
+        command
+            .env_remove("XDG_CONFIG_HOME")
+            .env("PATH", path)
             .output()
             .unwrap()
     }
 
     fn printed(&self, words: &[&str]) -> String {
-        let out = self.run(words);
-        assert!(out.status.success(), "{words:?}: {out:?}");
-        String::from_utf8(out.stdout).unwrap()
+        printed(self.run(words))
     }
 
     fn unit(&self) -> PathBuf {
@@ -76,10 +75,8 @@ fn a_service_is_installed_shown_and_removed() {
         "--print does nothing"
     );
     let text = home.printed(&["service", "install"]);
-    assert!(
-        text.ends_with("started at http://127.0.0.1:8787, and again at each login\n"),
-        "{text}"
-    );
+    let part = "started at http://127.0.0.1:8787, and again at each login\n";
+    assert_ends(&text, part);
     assert_eq!(fs::read_to_string(home.unit()).unwrap(), printed);
     assert!(printed.contains(&format!(
         "ExecStart=\"{}\" \"serve\"",
@@ -99,10 +96,7 @@ fn a_service_is_installed_shown_and_removed() {
         home.calls(),
         ["--user disable --now baton.service", "--user daemon-reload"]
     );
-    assert!(
-        home.printed(&["service", "uninstall"])
-            .starts_with("not installed")
-    );
+    assert_begins(&home.printed(&["service", "uninstall"]), "not installed");
 }
 
 #[test]
@@ -112,10 +106,7 @@ fn a_manager_that_fails_is_reported_with_its_command() {
     let out = home.run(&["service", "install"]);
     assert_eq!(out.status.code(), Some(69));
     let error = String::from_utf8(out.stderr).unwrap();
-    assert!(
-        error.contains("`systemctl --user daemon-reload` failed: broken"),
-        "{error}"
-    );
+    assert_contains(&error, "`systemctl --user daemon-reload` failed: broken");
     assert!(!home.unit().exists(), "taken back");
     // An existing unit stays unchanged.
     fs::create_dir_all(home.unit().parent().unwrap()).unwrap();
@@ -143,10 +134,7 @@ fn a_purge_goes_on_without_a_manager_and_reports_it() {
     let out = home.run(&["uninstall", "--purge", "--yes", "--state-dir", &dir]);
     assert_eq!(out.status.code(), Some(69));
     let error = String::from_utf8(out.stderr).unwrap();
-    assert!(
-        error.contains("`systemctl --user daemon-reload` failed: broken"),
-        "{error}"
-    );
+    assert_contains(&error, "`systemctl --user daemon-reload` failed: broken");
     assert!(!state.exists() && !home.unit().exists());
 }
 
@@ -170,26 +158,16 @@ fn uninstall_lists_and_removes_nothing_without_a_yes() {
     assert_eq!(out.status.code(), Some(64));
     let text = String::from_utf8(out.stdout).unwrap();
     let unit = home.unit().display().to_string();
-    assert!(
-        text.contains("will be removed:\n") && text.contains(&unit),
-        "{text}"
-    );
-    assert!(
-        text.contains(&format!("{}: remove it the way", env!("CARGO_BIN_EXE_baton"))),
-        "{text}"
-    );
+    assert_contains(&text, "will be removed:\n");
+    assert_contains(&text, &unit);
+    let part = format!("{}: remove it the way", env!("CARGO_BIN_EXE_baton"));
+    assert_contains(&text, &part);
     assert!(home.unit().exists());
-    assert!(
-        home.printed(&["uninstall", "--purge", "--dry-run"])
-            .contains(&unit)
-    );
+    assert_contains(&home.printed(&["uninstall", "--purge", "--dry-run"]), &unit);
     assert!(home.unit().exists());
     home.printed(&["uninstall", "--yes"]);
     assert!(!home.unit().exists());
-    assert!(
-        home.printed(&["uninstall", "--yes"])
-            .starts_with("nothing to remove\n")
-    );
+    assert_begins(&home.printed(&["uninstall", "--yes"]), "nothing to remove\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,10 +192,7 @@ async fn purge_removes_all_that_a_used_proxy_leaves_and_nothing_else() {
     for name in ["baton.db", "journal.db", "seal.key"] {
         assert!(text.contains(&format!("  {dir}/{name}\n")), "{text}");
     }
-    assert!(
-        text.contains(&format!("  {dir}/notes.txt: not baton's\n")),
-        "{text}"
-    );
+    assert_contains(&text, &format!("  {dir}/notes.txt: not baton's\n"));
     let left: Vec<_> = fs::read_dir(&state)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())

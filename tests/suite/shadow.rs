@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::harness::texts::{assert_contains, assert_lacks};
 use crate::harness::{Baton, config, memory};
 
 /// A server that responds to every request with the same bytes, and records the bodies.
@@ -197,8 +198,6 @@ async fn an_accepted_plan_is_a_moment_with_its_carry_over_prompt() {
     let event = baton.events(1).await.remove(0);
     assert_eq!(event.nudges, [NudgeOutcome::WouldFollowPlan]);
     let text = event.facts.shadow.unwrap().text;
-    assert!(
-        text.contains("Rewrite the parser without recursion.") && !text.contains(&token),
-        "{text}"
-    );
+    assert_contains(&text, "Rewrite the parser without recursion.");
+    assert_lacks(&text, &token);
 }

@@ -17,6 +17,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
+use crate::harness::texts::{assert_contains, assert_ends};
 use crate::harness::{self, Baton, RawResponse, memory, temp};
 use crate::matrix::fixture::{Fixture, fresh, handoff};
 use crate::matrix::variants::{CHATGPT, CODE_ASSIST, Variant, on_every_wire_both_ways};
@@ -262,11 +263,7 @@ async fn a_draft_is_asked_for_again_without_what_the_server_refuses() {
     let mut history = fixture.history();
     *history.last_mut().unwrap() = fixture.user("::handoff --force");
     let answer = fixture.ask(&history, true).await;
-    assert!(
-        answer.text.contains("handed over (written by the model)"),
-        "{}",
-        answer.text
-    );
+    assert_contains(&answer.text, "handed over (written by the model)");
     let rules: Vec<_> = fixture.provider.complaints().iter().map(|c| c.rule).collect();
     assert_eq!(rules, [Rule::Parameter]);
     let handoffs = store.handoffs(&HandoffFilter::default()).await.unwrap();
@@ -280,11 +277,8 @@ async fn untyped(variant: Variant, stream: bool) {
     let response = fixture.send(&fixture.history(), stream).await;
     assert_eq!(response.header("content-type"), None);
     let answer = fixture.answer(&response, stream);
-    assert!(
-        answer.text.contains("[[handoff-resume:") && answer.text.ends_with("Fresh."),
-        "{}",
-        answer.text
-    );
+    assert_contains(&answer.text, "[[handoff-resume:");
+    assert_ends(&answer.text, "Fresh.");
     let next = fixture.then(&fixture.history(), &answer, "More.");
     assert_eq!(fixture.ask(&next, stream).await.text, "Next.");
     assert_eq!(fixture.baton.events(1).await[0].streamed, stream);

@@ -6,6 +6,7 @@ use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::harness::texts::{assert_begins, assert_contains, assert_lacks};
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
 use crate::matrix::variants::{self, Answer, Variant};
 
@@ -160,11 +161,7 @@ async fn commands_that_were_typed_while_the_agent_worked_are_done_and_never_seen
     ];
     stage.push(Reply::text("Seen."));
     let answer = ask_shell(&stage, &history).await;
-    assert!(
-        answer.text.starts_with("baton: pinned as number 1"),
-        "{}",
-        answer.text
-    );
+    assert_begins(&answer.text, "baton: pinned as number 1");
     let tokens = r"done\n\n<system-reminder>\n<total_tokens>9 tokens left";
     assert!(last_sent(&stage).contains(tokens), "{}", last_sent(&stage));
     // Neither the command nor the answer is in a later request, and nothing is pinned twice.
@@ -177,26 +174,17 @@ async fn commands_that_were_typed_while_the_agent_worked_are_done_and_never_seen
     stage.push(Reply::text("In the next leg."));
     let answer = ask_shell(&stage, &history).await;
     // One answer to one command, marked by the sentinel after it.
-    assert!(
-        answer
-            .text
-            .starts_with("baton: handed over (composed without a model), ")
-            && !answer.text.contains("[[handoff-note:")
-            && answer.text.contains("In the next leg."),
-        "{}",
-        answer.text
-    );
+    assert_begins(&answer.text, "baton: handed over (composed without a model), ");
+    assert_lacks(&answer.text, "[[handoff-note:");
+    assert_contains(&answer.text, "In the next leg.");
     let sent = last_sent(&stage);
-    assert!(
-        sent.contains("Never touch the API.") && sent.contains("Goal: the exporter"),
-        "{sent}"
-    );
+    assert_contains(&sent, "Never touch the API.");
+    assert_contains(&sent, "Goal: the exporter");
     for seen in stage.provider.generations() {
         let raw = String::from_utf8_lossy(&seen.raw);
-        assert!(
-            !raw.contains("::pin") && !raw.contains("::handoff") && !raw.contains("pinned as"),
-            "{raw}"
-        );
+        assert_lacks(&raw, "::pin");
+        assert_lacks(&raw, "::handoff");
+        assert_lacks(&raw, "pinned as");
     }
     // After an undo the report is in no request either.
     history.extend(answer.keep);
@@ -206,10 +194,9 @@ async fn commands_that_were_typed_while_the_agent_worked_are_done_and_never_seen
     stage.push(Reply::text("Went on."));
     ask_shell(&stage, &history).await;
     let sent = last_sent(&stage);
-    assert!(
-        sent.contains("sleep 4") && !sent.contains("baton: ") && !sent.contains("handed over"),
-        "{sent}"
-    );
+    assert_contains(&sent, "sleep 4");
+    assert_lacks(&sent, "baton: ");
+    assert_lacks(&sent, "handed over");
     stage.assert_clean();
 }
 

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::harness::texts::{assert_contains, assert_ends};
 use crate::harness::{RawResponse, memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
 use crate::matrix::variants::{Answer, Variant, on_every_wire};
@@ -520,10 +521,8 @@ async fn an_earlier_summary_gives_way(variant: Variant) {
         let sent = conversation.fixture.provider.generations().pop().unwrap();
         let mut seen = String::new();
         holding(&sent.body, "<previous-summary>", &mut seen);
-        assert!(
-            seen.contains("<previous-summary>\nNone: ")
-                && seen.ends_with("\n</previous-summary>\n\nUpdate it.")
-        );
+        assert_contains(&seen, "<previous-summary>\nNone: ");
+        assert_ends(&seen, "\n</previous-summary>\n\nUpdate it.");
         assert!(!seen.contains("was mended"), "{seen}");
     }
 }

@@ -11,10 +11,32 @@ use serde_json::{Value, json};
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::handoff;
 use crate::harness::program::{Program, baton_over, config_for, printed};
+use crate::harness::texts::{assert_contains, assert_lacks};
 use crate::harness::{AgentWire, Message, RawResponse, client as client_of_tests, post, read, temp};
 
 fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
+}
+
+/// A transcript with an answer of the model between two messages.
+fn talk(first: &str, answer: &str, second: &str) -> [Value; 3] {
+    let answer = json!({"role": "assistant", "content": answer});
+    [user(first), answer, user(second)]
+}
+
+/// A provider that answers with these replies, and a proxy of it with these lines in its config.
+async fn served(replies: Vec<Reply>, more: &str) -> ((Strict, tempfile::TempDir), Queue, Program) {
+    let (script, dir) = (Queue::new(replies), temp());
+    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
+    let config = config_for(&provider, dir.path(), more);
+    let program = Program::start(&config, &dir.path().join("state"));
+    ((provider, dir), script, program)
+}
+
+/// Starts a proxy that logs into the file `log` of a directory.
+fn start_logging(config: &Path, dir: &Path) -> Program {
+    let log = std::fs::File::create(dir.join("log")).unwrap();
+    Program::start_logging_to(config, &dir.join("state"), log.into())
 }
 
 /// Sends a transcript with this credential.
@@ -43,26 +65,13 @@ const UNKNOWN: &str = "this handoff is not known here";
 /// Without clients, on a proxy that others reach, each API key is a principal of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_api_keys_are_two_principals_without_clients() {
-    let script = [handoff(), Reply::text("Fresh.")];
-    let provider = Strict::start(Queue::new(script), Options::default())
-        .await
-        .unwrap();
-    let dir = temp();
-    let config = config_for(&provider, dir.path(), "server.hosts = ['baton.test']\n");
-    let program = Program::start(&config, &dir.path().join("state"));
+    let replies = vec![handoff(), Reply::text("Fresh.")];
+    let (_rest, _, program) = served(replies, "server.hosts = ['baton.test']\n").await;
     let (ada, grace) = (("x-api-key", "key-of-ada"), ("x-api-key", "key-of-grace"));
-    let history = [
-        user("Mend it."),
-        json!({"role": "assistant", "content": "Looking."}),
-        user("Go on."),
-    ];
+    let history = talk("Mend it.", "Looking.", "Go on.");
     let made = id(&ask(&program, ada, &history).await);
     let resume = async |who, given: &str| {
-        let asked = [
-            user("Another session."),
-            json!({"role": "assistant", "content": "Here."}),
-        ];
-        let asked = [&asked[..], &[user(&format!("::handoff resume {given}"))]].concat();
+        let asked = talk("Another session.", "Here.", &format!("::handoff resume {given}"));
         text(&ask(&program, who, &asked).await)
     };
     assert!(resume(grace, &made).await.contains(UNKNOWN), "another key");
@@ -109,39 +118,23 @@ async fn what_a_client_stores_in_a_day_is_limited() {
 /// Users of subscriptions have no lasting key and are one principal. Nobody finds the id of another's handoff.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ids_cannot_be_enumerated() {
-    let script = Queue::new([handoff(), Reply::text("Fresh.")]);
-    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
-    let dir = temp();
-    let config = config_for(&provider, dir.path(), "server.hosts = ['baton.test']\n");
-    let program = Program::start(&config, &dir.path().join("state"));
+    let replies = vec![handoff(), Reply::text("Fresh.")];
+    let (_rest, script, program) = served(replies, "server.hosts = ['baton.test']\n").await;
     let bearer = ("authorization", "Bearer sk-ant-oat01-one");
     let renewed = ("authorization", "Bearer sk-ant-oat01-two");
-    let history = [
-        user("Mend it."),
-        json!({"role": "assistant", "content": "Looking."}),
-        user("Go on."),
-    ];
+    let history = talk("Mend it.", "Looking.", "Go on.");
     let made = id(&ask(&program, bearer, &history).await);
     let resume = async |given: &str| {
-        let asked = [
-            user("Another session."),
-            json!({"role": "assistant", "content": "Here."}),
-        ];
-        let asked = [
-            &asked[..],
-            &[user(&format!("[[handoff-resume:{given}]]\nGo on."))],
-        ]
-        .concat();
+        let line = format!("[[handoff-resume:{given}]]\nGo on.");
+        let asked = talk("Another session.", "Here.", &line);
         text(&ask(&program, renewed, &asked).await)
     };
     for last in "0123456789".chars() {
         let guess = format!("{}{last}", &made[..12]);
         assert!(resume(&guess).await.contains(UNKNOWN), "{guess}");
     }
-    assert!(
-        resume(&made[..23]).await.contains(UNKNOWN),
-        "refused for a minute"
-    );
+    // Refused for a minute.
+    assert_contains(&resume(&made[..23]).await, UNKNOWN);
     script.push(Reply::text("On it."));
     assert!(resume(&made).await.contains("On it."), "the whole id");
 }
@@ -168,10 +161,8 @@ fn noting_provider() -> (String, Arc<Mutex<Vec<String>>>) {
                 }
             }
             stream.read_exact(&mut vec![0; length]).unwrap();
-            noted
-                .lock()
-                .unwrap()
-                .push(first.trim_end_matches(" HTTP/1.1\r\n").to_owned());
+            let first = first.trim_end_matches(" HTTP/1.1\r\n").to_owned();
+            noted.lock().unwrap().push(first);
             let body = json!({"id": format!("resp_{n}"), "object": "response", "status": "completed",
                 "created_at": 1, "model": "m", "output": [{"type": "message", "id": "msg_1", "role": "assistant",
                 "status": "completed", "content": [{"type": "output_text", "text": "Well.", "annotations": []}]}],
@@ -247,27 +238,16 @@ async fn a_client_reaches_models_and_no_other_path() {
         ("POST", "/u/openai/v1/threads/thread_1/messages"),
     ] {
         let answer = call(&program, "grace", method, target, Value::Null).await;
-        let code = answer.header("x-baton-error").map(str::to_owned);
-        assert_eq!(
-            (answer.status, code.as_deref()),
-            (403, Some("path_not_allowed")),
-            "{method} {target}"
-        );
+        let refused = (answer.status, answer.header("x-baton-error"));
+        assert_eq!(refused, (403, Some("path_not_allowed")), "{method} {target}");
     }
     assert_eq!(*lines.lock().unwrap(), [] as [String; 0]);
+    let empty = json!({"model": "m", "messages": []});
     for (method, target, body) in [
         ("GET", "/v1/models", Value::Null),
         ("GET", "/v1/models/m", Value::Null),
-        (
-            "POST",
-            "/v1/messages/count_tokens",
-            json!({"model": "m", "messages": []}),
-        ),
-        (
-            "POST",
-            "/v1/chat/completions",
-            json!({"model": "m", "messages": []}),
-        ),
+        ("POST", "/v1/messages/count_tokens", empty.clone()),
+        ("POST", "/v1/chat/completions", empty),
     ] {
         let answer = call(&program, "grace", method, target, body).await;
         assert_eq!(answer.status, 200, "{method} {target}: {}", answer.text());
@@ -287,6 +267,7 @@ async fn a_stored_response_is_its_clients() {
     let id = made.json()["id"].as_str().unwrap().to_owned();
     let target = format!("/v1/responses/{id}");
     let before = lines.lock().unwrap().len();
+    let talking = json!({"model": "m", "input": "x", "conversation": "conv_1"});
     let azure = format!("/u/openai/openai/responses/{id}?api-version=1");
     let gateway = format!("/u/openai/api/v1/responses/{id}");
     for (method, target, body) in [
@@ -295,19 +276,11 @@ async fn a_stored_response_is_its_clients() {
         ("GET", &azure, Value::Null),
         ("GET", &gateway, Value::Null),
         ("POST", "/v1/responses", ask(id.clone().into())),
-        (
-            "POST",
-            "/v1/responses",
-            json!({"model": "m", "input": "x", "conversation": "conv_1"}),
-        ),
+        ("POST", "/v1/responses", talking),
     ] {
         let answer = call(&program, "grace", method, target, body).await;
-        let code = answer.header("x-baton-error").map(str::to_owned);
-        assert_eq!(
-            (answer.status, code.as_deref()),
-            (403, Some("path_not_allowed")),
-            "{method} {target}"
-        );
+        let refused = (answer.status, answer.header("x-baton-error"));
+        assert_eq!(refused, (403, Some("path_not_allowed")), "{method} {target}");
     }
     // Only watched: a header that a client sends does not let it through.
     let body = ask(id.clone().into()).to_string();
@@ -316,12 +289,8 @@ async fn a_stored_response_is_its_clients() {
         ("x-baton-handoff", "shadow"),
         ("content-type", "application/json"),
     ];
-    let answer = post(
-        &format!("{}/v1/responses", program.data),
-        &headers,
-        body.clone().into(),
-    )
-    .await;
+    let url = format!("{}/v1/responses", program.data);
+    let answer = post(&url, &headers, body.clone().into()).await;
     assert_eq!(answer.status, 403, "{}", answer.text());
     // Bodies that baton cannot read, or could read in another way than upstream.
     for unread in [
@@ -330,7 +299,6 @@ async fn a_stored_response_is_its_clients() {
         body.replace("previous_response_id", "Previous_Response_Id"),
     ] {
         assert_ne!(unread, body);
-        let url = format!("{}/v1/responses", program.data);
         let answer = post(&url, &headers[..1], unread.into()).await;
         assert_eq!(answer.status, 403, "{}", answer.text());
     }
@@ -376,49 +344,29 @@ async fn an_operator_adds_paths_and_limits_upstreams() {
     let dir = temp();
     let file = team_config(dir.path(), &url, "upstreams = ['openai']\n");
     let text = std::fs::read_to_string(&file).unwrap();
-    let text = text.replace(
-        "api_key = 'sk-team'",
-        "api_key = 'sk-team', paths = ['/v1/files*']",
-    );
-    std::fs::write(&file, text).unwrap();
+    let with_paths = "api_key = 'sk-team', paths = ['/v1/files*']";
+    std::fs::write(&file, text.replace("api_key = 'sk-team'", with_paths)).unwrap();
     let program = Program::start(&file, &dir.path().join("state"));
-    assert_eq!(
-        call(&program, "ada", "GET", "/v1/files/f", Value::Null)
-            .await
-            .status,
-        200
-    );
-    assert_eq!(
-        call(&program, "ada", "GET", "/v1/batches", Value::Null)
-            .await
-            .status,
-        403
-    );
+    for (path, status) in [("/v1/files/f", 200), ("/v1/batches", 403)] {
+        let answer = call(&program, "ada", "GET", path, Value::Null).await;
+        assert_eq!(answer.status, status, "{path}");
+    }
     let off = call(&program, "ada", "POST", "/v1/messages", json!({"model": "m"})).await;
-    assert_eq!(
-        (off.status, off.header("x-baton-error")),
-        (404, Some("unknown_upstream"))
-    );
+    let refused = (off.status, off.header("x-baton-error"));
+    assert_eq!(refused, (404, Some("unknown_upstream")));
     assert_eq!(*lines.lock().unwrap(), ["GET /v1/files/f"]);
 }
 
 /// The client is in the log, the journal's rows, conversations, metrics and the list of handoffs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_sent_a_request_is_named() {
-    let script = [handoff(), Reply::text("Fresh.")];
-    let provider = Strict::start(Queue::new(script), Options::default())
-        .await
-        .unwrap();
+    let script = Queue::new([handoff(), Reply::text("Fresh.")]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
     let dir = temp();
     let state = dir.path().join("state");
     let config = team_config(dir.path(), &provider.url(), "");
-    let log = dir.path().join("log");
-    let program = Program::start_logging_to(&config, &state, std::fs::File::create(&log).unwrap().into());
-    let history = [
-        user("Mend it."),
-        json!({"role": "assistant", "content": "Looking."}),
-        user("Go on."),
-    ];
+    let program = start_logging(&config, dir.path());
+    let history = talk("Mend it.", "Looking.", "Go on.");
     ask(&program, ("x-api-key", "ada-0123456789abcdef"), &history).await;
     call(&program, "grace", "GET", "/v1/models", Value::Null).await;
     let began = std::time::Instant::now();
@@ -436,10 +384,8 @@ async fn whoever_sent_a_request_is_named() {
     let talks = program.admin("/api/conversations").await.json();
     assert_eq!(talks["conversations"][0]["client"], "ada", "{talks}");
     let metrics = program.admin("/metrics").await.text();
-    assert!(
-        metrics.contains("baton_client_exchanges_total{client=\"ada\",outcome=\"complete\"} 1\n"),
-        "{metrics}"
-    );
+    let part = "baton_client_exchanges_total{client=\"ada\",outcome=\"complete\"} 1\n";
+    assert_contains(&metrics, part);
     let listed = |args: &[&str]| printed(baton_over(&config, &state, args));
     let list = listed(&["handoffs", "list"]);
     assert!(list.contains("CLIENT") && list.contains(" ada "), "{list}");
@@ -457,12 +403,7 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
     let text = std::fs::read_to_string(&config).unwrap();
     let text = text.replace("[admin]\n", "[admin]\ntoken = 'token-0123456789abcdef'\n");
     std::fs::write(&config, text).unwrap();
-    let log = dir.path().join("log");
-    let program = Program::start_logging_to(
-        &config,
-        &dir.path().join("state"),
-        std::fs::File::create(&log).unwrap().into(),
-    );
+    let program = start_logging(&config, dir.path());
     let wrong = async |sender: &str| {
         let headers = [
             ("x-api-key", "wrong-0123456789abcdef"),
@@ -476,10 +417,8 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
     for _ in 0..10 {
         assert_eq!(wrong("1.2.3.4, 203.0.113.9").await, 0);
     }
-    assert!(
-        wrong("5.6.7.8, 203.0.113.9").await >= 2,
-        "the sender's own entries do not count"
-    );
+    // The sender's own entries do not count.
+    assert!(wrong("5.6.7.8, 203.0.113.9").await >= 2);
     assert_eq!(wrong("203.0.113.10").await, 0, "another address");
     assert_eq!(*lines.lock().unwrap(), [] as [String; 0]);
     let get = async |path: &str, token: &str| {
@@ -490,25 +429,16 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
         read(client_of_tests().request(request).await.unwrap()).await
     };
     let metrics = get("/metrics", "token-0123456789abcdef").await.text();
-    assert!(
-        metrics.contains("baton_refused_keys_total{wire=\"anthropic\"} 12\n"),
-        "{metrics}"
-    );
-    assert_eq!(
-        get("/api/status?filter=private", "token-0123456789abcdef")
-            .await
-            .status,
-        200
-    );
-    assert_eq!(get("/api/exchanges", "another-0123456789").await.status, 401);
+    assert_contains(&metrics, "baton_refused_keys_total{wire=\"anthropic\"} 12\n");
+    let private = get("/api/status?filter=private", "token-0123456789abcdef").await;
+    let another = get("/api/exchanges", "another-0123456789").await;
+    assert_eq!((private.status, another.status), (200, 401));
     // Without a key nothing enters the journal, whatever is wrong with the request, and a client's long path is cut.
     let long = format!("//{}", "x".repeat(20_000));
     let answer = post(&format!("{}{long}", program.data), &[], "{}".into()).await;
     assert_eq!(answer.status, 401, "{}", answer.text());
-    assert_eq!(
-        call(&program, "ada", "POST", &long, Value::Null).await.status,
-        400
-    );
+    let answer = call(&program, "ada", "POST", &long, Value::Null).await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
     let listed = async || get("/api/exchanges", "token-0123456789abcdef").await.text();
     let began = std::time::Instant::now();
     while !listed().await.contains("xxx") && began.elapsed().as_secs() < 10 {
@@ -518,83 +448,57 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
     assert!(listed.contains("xxx") && listed.len() < 4000, "{listed}");
     assert_eq!(listed.matches("\"refused\"").count(), 1, "{listed}");
     drop(program);
-    let log = std::fs::read_to_string(&log).unwrap();
-    let refused: Vec<_> = log.lines().filter(|line| line.contains("client_key")).collect();
-    assert_eq!(
-        refused.iter().filter(|line| line.contains("203.0.113.9")).count(),
-        11,
-        "{log}"
-    );
-    let accesses: Vec<_> = log.lines().filter(|line| line.contains("admin access")).collect();
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    let with = |words: &[&str]| -> Vec<&str> {
+        let lines = log.lines();
+        lines
+            .filter(|line| words.iter().all(|words| line.contains(words)))
+            .collect()
+    };
+    assert_eq!(with(&["client_key", "203.0.113.9"]).len(), 11, "{log}");
+    let accesses = with(&["admin access"]);
     assert!(accesses.len() >= 2, "{log}");
+    assert_contains(accesses[0], "/api/status");
+    assert_lacks(accesses[0], "private");
     assert!(
-        accesses[0].contains("/api/status") && !accesses[0].contains("private"),
+        !with(&["admin access", "401", "198.51.100.7"]).is_empty(),
         "{log}"
     );
-    assert!(
-        accesses
-            .iter()
-            .any(|line| line.contains("401") && line.contains("198.51.100.7")),
-        "{log}"
-    );
-    assert!(!log.contains("0123456789"), "no key and no token: {log}");
-}
-
-fn terminate(program: &Program) {
-    let id = program.child.id().to_string();
-    assert!(
-        std::process::Command::new("kill")
-            .arg(id)
-            .status()
-            .unwrap()
-            .success()
-    );
+    // No key and no token.
+    assert_lacks(&log, "0123456789");
 }
 
 /// A stream that the end of the drain time cuts ends with an error event, and is not taken for a cancelled one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_outlasts_the_drain_ends_with_an_error() {
-    let words = Reply::text("word ".repeat(400))
-        .deltas(5)
-        .delay(std::time::Duration::from_millis(100));
-    let provider = Strict::start(Queue::new([words]), Options::default())
-        .await
-        .unwrap();
+    let words = Reply::text("word ".repeat(400)).deltas(5);
+    let script = Queue::new([words.delay(std::time::Duration::from_millis(100))]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
     let dir = temp();
     let config = config_for(&provider, dir.path(), "server.drain_secs = 1\n");
-    let log = dir.path().join("log");
-    let mut program = Program::start_logging_to(
-        &config,
-        &dir.path().join("state"),
-        std::fs::File::create(&log).unwrap().into(),
-    );
+    let mut program = start_logging(&config, dir.path());
     let body = Anthropic.body(&[user("Count.")], true).to_string().into();
     let url = format!("{}{}", program.data, Anthropic.path());
     let answer = tokio::spawn(async move { post(&url, Anthropic.headers(), body).await });
     tokio::time::sleep(std::time::Duration::from_millis(700)).await;
-    terminate(&program);
+    program.signal("-TERM");
     let answer = answer.await.unwrap();
     let text = answer.text();
     assert!(!answer.broken && text.contains("word"), "{text}");
     let (_, error) = text.split_once("event: error\n").expect("an error event");
-    assert!(
-        error.contains("the proxy stopped before the response was complete"),
-        "{error}"
-    );
+    assert_contains(error, "the proxy stopped before the response was complete");
     assert!(program.child.wait().unwrap().success());
-    let log = std::fs::read_to_string(&log).unwrap();
-    assert!(log.contains("stopped") && !log.contains("cancelled"), "{log}");
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    assert_contains(&log, "stopped");
+    assert_lacks(&log, "cancelled");
 }
 
 /// Until the delay is over, `/readyz` reports that the process stops, and connections are accepted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopping_proxy_accepts_connections_for_the_delay() {
-    let script = Queue::new([Reply::text("Still here.")]);
-    let provider = Strict::start(script, Options::default()).await.unwrap();
-    let dir = temp();
-    let config = config_for(&provider, dir.path(), "server.stop_delay_secs = 3\n");
-    let mut program = Program::start(&config, &dir.path().join("state"));
-    terminate(&program);
+    let replies = vec![Reply::text("Still here.")];
+    let (_rest, _, mut program) = served(replies, "server.stop_delay_secs = 3\n").await;
+    program.signal("-TERM");
     let ready = loop {
         let ready = program.admin("/readyz").await;
         if ready.status != 200 {
@@ -602,13 +506,9 @@ async fn a_stopping_proxy_accepts_connections_for_the_delay() {
         }
     };
     assert_eq!((ready.status, &*ready.text()), (503, "not ready: stopping\n"));
-    let answer = ask(
-        &program,
-        ("x-api-key", "sk-ant-api03-ada"),
-        &[user("Are you there?")],
-    )
-    .await;
-    assert!(text(&answer).contains("Still here."));
+    let ada = ("x-api-key", "sk-ant-api03-ada");
+    let answer = ask(&program, ada, &[user("Are you there?")]).await;
+    assert_contains(&text(&answer), "Still here.");
     assert!(program.child.wait().unwrap().success());
 }
 
@@ -616,19 +516,9 @@ async fn a_stopping_proxy_accepts_connections_for_the_delay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trace_context_is_not_sent_to_the_provider() {
     for (more, sent) in [("", false), ("upstreams.anthropic.trace_context = true\n", true)] {
-        let provider = Strict::start(Queue::new([Reply::text("Well.")]), Options::default())
-            .await
-            .unwrap();
-        let dir = temp();
-        let config = config_for(&provider, dir.path(), more);
-        let program = Program::start(&config, &dir.path().join("state"));
-        let headers = [
-            (
-                "traceparent",
-                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-            ),
-            ("baggage", "team=a"),
-        ];
+        let ((provider, _dir), _, program) = served(vec![Reply::text("Well.")], more).await;
+        let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let headers = [("traceparent", context), ("baggage", "team=a")];
         let headers = [Anthropic.headers(), &headers].concat();
         let body = Anthropic.body(&[user("Go.")], true).to_string().into();
         let answer = post(&format!("{}{}", program.data, Anthropic.path()), &headers, body).await;

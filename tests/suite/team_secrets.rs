@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::program::{self, Program, baton_over, config_for};
+use crate::harness::texts::{assert_contains, assert_lacks};
 use crate::harness::{AgentWire, post, temp};
 
 /// Runs `baton` over the config and state of a directory.
@@ -65,42 +66,27 @@ async fn provider() -> Strict {
 async fn a_client_is_added_and_removed_while_the_proxy_runs() {
     let (provider, dir) = (provider().await, temp());
     let clients = dir.path().join("clients");
-    let config = config_for(
-        &provider,
-        dir.path(),
-        &format!("server.clients_dir = '{}'\n", clients.display()),
-    );
+    let more = format!("server.clients_dir = '{}'\n", clients.display());
+    let config = config_for(&provider, dir.path(), &more);
     // The directory must exist for the proxy, and the command makes it.
     let start = baton(dir.path(), &["serve"]);
     assert!(said(&start).contains("server.clients_dir"), "{}", said(&start));
     fs::create_dir(&clients).unwrap();
     let nobody = baton(dir.path(), &["client", "list"]);
-    assert!(
-        said(&nobody).contains("refuses every request"),
-        "{}",
-        said(&nobody)
-    );
+    assert_contains(&said(&nobody), "refuses every request");
     fs::remove_dir(&clients).unwrap();
-    let first = baton(
-        dir.path(),
-        &["client", "add", "ada", "--url", "https://baton.test/"],
-    );
-    let text = said(&first);
+    let add = ["client", "add", "ada", "--url", "https://baton.test/"];
+    let text = said(&baton(dir.path(), &add));
     let key = text.split_once("key, shown only now: ").unwrap().1;
     let key = key.lines().next().unwrap().to_owned();
     let line = format!(
         "ANTHROPIC_BASE_URL=https://baton.test CLAUDE_CODE_GATEWAY_HINT_HEADERS=1 ANTHROPIC_API_KEY={key} claude"
     );
     assert!(text.contains(&line), "{text}");
-    assert!(
-        text.contains("codex -c 'openai_base_url=\"https://baton.test/v1\"'"),
-        "{text}"
-    );
+    assert_contains(&text, "codex -c 'openai_base_url=\"https://baton.test/v1\"'");
     let stored = fs::read_to_string(clients.join("ada.toml")).unwrap();
-    assert!(
-        stored.contains("key_sha256") && !stored.contains(&key),
-        "{stored}"
-    );
+    assert_contains(&stored, "key_sha256");
+    assert_lacks(&stored, &key);
     let program = Program::start(&config, &dir.path().join("state"));
     assert_eq!(status(&program, &key).await, 200);
     assert_eq!(status(&program, "sk-baton-another-key").await, 401);
@@ -111,27 +97,15 @@ async fn a_client_is_added_and_removed_while_the_proxy_runs() {
     becomes(&program, second, 200).await;
     let listed: Value =
         serde_json::from_slice(&baton(dir.path(), &["client", "list", "--json"]).stdout).unwrap();
-    assert_eq!(
-        (&listed[0]["name"], &listed[1]["name"]),
-        (&json!("ada"), &json!("grace"))
-    );
-    assert!(!listed.to_string().contains("sk-baton"), "{listed}");
+    assert_eq!([&listed[0]["name"], &listed[1]["name"]], ["ada", "grace"]);
+    assert_lacks(&listed.to_string(), "sk-baton");
     let again = baton(dir.path(), &["client", "add", "ada"]);
-    assert!(
-        !again.status.success() && said(&again).contains("already"),
-        "{}",
-        said(&again)
-    );
+    assert!(!again.status.success());
+    assert_contains(&said(&again), "already");
     for bad in ["../eve", ".eve", "a/b", "", "local"] {
-        assert_eq!(
-            baton(dir.path(), &["client", "add", bad]).status.code(),
-            Some(64),
-            "{bad}"
-        );
-        assert!(
-            !baton(dir.path(), &["client", "remove", bad]).status.success(),
-            "{bad}"
-        );
+        program::refused(&baton(dir.path(), &["client", "add", bad]), 64, &[]);
+        let removed = baton(dir.path(), &["client", "remove", bad]);
+        assert!(!removed.status.success(), "{bad}");
     }
     assert!(baton(dir.path(), &["client", "remove", "ada"]).status.success());
     becomes(&program, &key, 401).await;
@@ -164,7 +138,7 @@ async fn a_broken_file_refuses_its_own_client_only() {
     fs::write(clients.join("eve.toml"), "key_sha256 = 'zz'").unwrap();
     becomes(&program, &eve, 401).await;
     let fifo = clients.join("fifo.toml");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    program::fifo(&fifo);
     std::os::unix::fs::symlink("/dev/zero", clients.join("zero.toml")).unwrap();
     fs::write(clients.join("a\nb.toml"), "").unwrap();
     let removed = baton(dir.path(), &["client", "remove", "ada"]);
@@ -202,12 +176,11 @@ fn secrets_are_regular_files_that_others_cannot_read() {
     fs::write(dir.path().join("baton.toml"), text).unwrap();
     fs::write(&secret, "sk-0123456789abcdef").unwrap();
     let script = "umask 0; exec \"$0\" client add ada --config \"$1\"";
-    let added = Command::new("sh")
+    let mut shell = Command::new("sh");
+    shell
         .args(["-c", script, env!("CARGO_BIN_EXE_baton")])
-        .arg(dir.path().join("baton.toml"))
-        .output()
-        .unwrap();
-    assert!(added.status.success(), "{}", said(&added));
+        .arg(dir.path().join("baton.toml"));
+    program::printed(shell.output().unwrap());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let file = clients.join("ada.toml");
     assert_eq!((mode(&clients), mode(&file)), (0o755, 0o644));
@@ -225,26 +198,14 @@ fn secrets_are_regular_files_that_others_cannot_read() {
         assert!(!said(&check()).contains("other users"), "{}", said(&check()));
     }
     fs::remove_file(&secret).unwrap();
-    assert!(Command::new("mkfifo").arg(&secret).status().unwrap().success());
-    assert!(
-        said(&check()).contains("not a regular file"),
-        "{}",
-        said(&check())
-    );
+    program::fifo(&secret);
+    assert_contains(&said(&check()), "not a regular file");
     fs::remove_file(&secret).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &secret).unwrap();
-    assert!(
-        said(&check()).contains("not a regular file"),
-        "{}",
-        said(&check())
-    );
+    assert_contains(&said(&check()), "not a regular file");
     fs::remove_file(&secret).unwrap();
     fs::write(&secret, "x".repeat(1 << 20)).unwrap();
-    assert!(
-        said(&check()).contains("larger than 64 KiB"),
-        "{}",
-        said(&check())
-    );
+    assert_contains(&said(&check()), "larger than 64 KiB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -252,10 +213,8 @@ async fn a_secret_file_is_followed_and_outlives_its_file() {
     let (provider, dir) = (provider().await, temp());
     let file = dir.path().join("ada.key");
     fs::write(&file, "first-key-of-ada-01\n").unwrap();
-    let client = format!(
-        "[[clients]]\nname = 'ada'\nkey = {{ file = '{}' }}\n",
-        file.display()
-    );
+    let path = file.display();
+    let client = format!("[[clients]]\nname = 'ada'\nkey = {{ file = '{path}' }}\n");
     let config = config_for(&provider, dir.path(), &client);
     let log = dir.path().join("log");
     let out = fs::File::create(&log).unwrap();
@@ -267,12 +226,8 @@ async fn a_secret_file_is_followed_and_outlives_its_file() {
     // Neither length nor time of the content differ.
     let before = fs::metadata(&file).unwrap().modified().unwrap();
     fs::write(&file, "third--key-of-ada-3\n").unwrap();
-    fs::File::options()
-        .write(true)
-        .open(&file)
-        .unwrap()
-        .set_modified(before)
-        .unwrap();
+    let changed = fs::File::options().write(true).open(&file).unwrap();
+    changed.set_modified(before).unwrap();
     becomes(&program, "third--key-of-ada-3", 200).await;
     fs::write(&file, "second-key-of-ada-2\n").unwrap();
     becomes(&program, "second-key-of-ada-2", 200).await;
@@ -285,10 +240,8 @@ async fn a_secret_file_is_followed_and_outlives_its_file() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let text = fs::read_to_string(&log).unwrap();
-    assert!(
-        text.contains("config not reloaded") && text.contains("ada.key"),
-        "{text}"
-    );
+    assert_contains(&text, "config not reloaded");
+    assert_contains(&text, "ada.key");
     assert!(!text.contains("key-of-ada"), "{text}");
     assert_eq!(status(&program, "second-key-of-ada-2").await, 200);
     fs::write(&file, "third-key-of-ada-33\n").unwrap();
@@ -367,14 +320,8 @@ async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
     let answer = get_over_tls(&program.admin, &chain, "/metrics", "token-of-a-scraper").await;
     assert!(answer.contains(" 200 "), "{answer}");
     // Another program on that port is not asked anything.
-    fs::write(
-        &chain,
-        rcgen::generate_simple_self_signed(["x".to_owned()])
-            .unwrap()
-            .cert
-            .pem(),
-    )
-    .unwrap();
+    let theirs = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap();
+    fs::write(&chain, theirs.cert.pem()).unwrap();
     let other = baton(dir.path(), &["doctor", "--ready"]);
     assert!(!other.status.success(), "{}", said(&other));
 }

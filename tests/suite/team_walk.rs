@@ -18,6 +18,7 @@ use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::handoff;
 use crate::harness::program::Program;
 use crate::harness::redis::{RedisServer, free_port};
+use crate::harness::texts::assert_contains;
 use crate::harness::{AgentWire, RawResponse, client, read, temp};
 
 const HOST: &str = "baton.example.com";
@@ -246,10 +247,7 @@ async fn each_step_of_the_page_works() {
 
     // 6. A plan beside the key: the sign-in arrives, the key does not.
     let shown = text(&steps[5][0], "");
-    assert!(
-        shown.contains("/u/plan ANTHROPIC_CUSTOM_HEADERS=\"x-api-key: "),
-        "{shown}"
-    );
+    assert_contains(&shown, "/u/plan ANTHROPIC_CUSTOM_HEADERS=\"x-api-key: ");
     let both = [("authorization", SIGN_IN), ("x-api-key", key.as_str())];
     let answer = machine.ask("/u/plan/v1/messages", &both, &history()[..1]).await;
     assert_eq!(answer.status, 200, "{}", answer.text());

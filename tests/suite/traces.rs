@@ -24,6 +24,7 @@ use tokio::net::TcpListener;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::program::{self, Program};
+use crate::harness::texts::assert_contains;
 use crate::harness::{self, AgentWire, RawResponse};
 
 const KEY: &str = "sk-ant-credential-of-the-agent";
@@ -140,8 +141,7 @@ impl Served {
     /// Ends the program like a service manager does. It sends the remaining spans first.
     #[cfg(unix)]
     async fn stop(mut self) {
-        let id = self.0.child.id().to_string();
-        assert!(Command::new("kill").arg(id).status().unwrap().success());
+        self.0.signal("-TERM");
         let ended = tokio::task::spawn_blocking(move || self.0.child.wait().unwrap().success());
         assert!(ended.await.unwrap());
     }
@@ -259,11 +259,7 @@ async fn a_stop_of_the_brake_is_in_the_span() {
     history.push(json!({"role": "assistant", "content": message.content}));
     history.push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_t1r2", "content": "x"}]}));
     let stopped = served.ask(&history, false).await;
-    assert!(
-        stopped.text().contains("stopped: the budget"),
-        "{}",
-        stopped.text()
-    );
+    assert_contains(&stopped.text(), "stopped: the budget");
     let refused = served
         .ask(&[json!({"role": "user", "content": "Another."})], false)
         .await;

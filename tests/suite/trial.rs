@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
-use crate::harness::temp;
+use crate::harness::texts::assert_contains;
+use crate::harness::{program, temp};
 
 fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/homes")
@@ -54,25 +55,16 @@ fn every() -> Vec<String> {
 }
 
 fn run(home: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_baton"))
-        .arg("try")
-        .args(words)
-        .env_clear()
-        .env("HOME", home)
-        .output()
-        .unwrap()
+    let words = [&["try"], words].concat();
+    program::baton(home, &words).output().unwrap()
 }
 
 fn json(home: &Path, words: &[&str]) -> Value {
-    let done = run(home, &[words, &["--json"][..]].concat());
-    assert!(done.status.success(), "{done:?}");
-    serde_json::from_slice(&done.stdout).unwrap()
+    serde_json::from_str(&printed(home, &[words, &["--json"]].concat())).unwrap()
 }
 
 fn printed(home: &Path, words: &[&str]) -> String {
-    let done = run(home, words);
-    assert!(done.status.success(), "{done:?}");
-    String::from_utf8(done.stdout).unwrap()
+    program::printed(run(home, words))
 }
 
 /// Every call with a response in an agent's loop is read, exact to the token.
@@ -115,7 +107,7 @@ fn the_replay_without_cuts_is_what_was_paid() {
             };
             let none = one["arms"][0]["cost"].as_f64().unwrap();
             let off = (none / recorded - 1.0).abs();
-            let most = if one["calls"].as_u64().unwrap() < 20 {
+            let most = if one["calls"].as_u64() < Some(20) {
                 0.15
             } else {
                 0.10
@@ -138,10 +130,8 @@ fn all_agents_are_found_in_a_home_and_nothing_is_written_there() {
         let mut all = Vec::new();
         let mut directories = vec![dir.to_owned()];
         while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(directory)
-                .unwrap()
-                .map(|entry| entry.unwrap().path())
-            {
+            for entry in fs::read_dir(directory).unwrap() {
+                let entry = entry.unwrap().path();
                 match entry.is_dir() {
                     true => directories.push(entry),
                     false => all.push((entry.clone(), fs::read(&entry).unwrap())),
@@ -154,17 +144,8 @@ fn all_agents_are_found_in_a_home_and_nothing_is_written_there() {
     let before = files(home.path());
     let screen = printed(home.path(), &[]);
     assert_eq!(files(home.path()), before);
-    for agent in [
-        "claude-code",
-        "codex",
-        "gemini-cli",
-        "qwen-code",
-        "pi",
-        "opencode",
-        "goose",
-        "cline",
-    ] {
-        assert!(screen.contains(&format!("\n  {agent}\n")), "{agent}: {screen}");
+    for agent in "claude-code codex gemini-cli qwen-code pi opencode goose cline".split(' ') {
+        assert_contains(&screen, &format!("\n  {agent}\n"));
     }
     for part in [
         "With the defaults: ",
@@ -186,20 +167,14 @@ fn all_agents_are_found_in_a_home_and_nothing_is_written_there() {
 #[test]
 fn a_session_in_detail_says_what_would_have_been_carried() {
     let home = home(&["claude_code"]);
-    let id = json(home.path(), &[])["sessions"][0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let tried = json(home.path(), &[]);
+    let id = tried["sessions"][0]["id"].as_str().unwrap();
     let text = printed(home.path(), &["--session", &id[..8]]);
-    assert!(
-        text.contains("a request") && text.contains("(UTC)") && text.contains("best moment (hindsight)"),
-        "{text}"
-    );
+    assert_contains(&text, "a request");
+    assert_contains(&text, "(UTC)");
+    assert_contains(&text, "best moment (hindsight)");
     let none = run(home.path(), &["--session", "none"]);
-    assert!(
-        String::from_utf8_lossy(&none.stderr).contains("there is no session none"),
-        "{none:?}"
-    );
+    assert_contains(&String::from_utf8_lossy(&none.stderr), "there is no session none");
 }
 
 #[test]
@@ -209,12 +184,9 @@ fn damaged_foreign_and_missing_files_cost_a_line_each() {
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("foreign.jsonl"), "{\"some\": \"thing\"}\n").unwrap();
     fs::write(directory.join("binary.jsonl"), [0xff, 0xfe, b'\n', 0]).unwrap();
-    fs::create_dir_all(home.path().join(".local/share/opencode")).unwrap();
-    fs::write(
-        home.path().join(".local/share/opencode/opencode.db"),
-        b"SQLite format 3\0and then nothing",
-    )
-    .unwrap();
+    let opencode = home.path().join(".local/share/opencode");
+    fs::create_dir_all(&opencode).unwrap();
+    fs::write(opencode.join("opencode.db"), b"SQLite format 3\0and then nothing").unwrap();
     // In the formats that gemini-cli and OpenCode used before their .jsonl files and their database.
     let chats = home.path().join(".gemini/tmp/0f/chats");
     let storage = home.path().join(".local/share/opencode/storage/session/0f");
@@ -236,18 +208,10 @@ fn damaged_foreign_and_missing_files_cost_a_line_each() {
         assert!(screen.contains(part), "{part}: {screen}");
     }
     let empty = temp();
-    let done = run(empty.path(), &[]);
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(66));
-    assert!(
-        said.contains(".claude/projects") && said.contains("--from PATH"),
-        "{said}"
-    );
+    let texts = [".claude/projects", "--from PATH"];
+    program::refused(&run(empty.path(), &[]), 66, &texts);
     let gone = run(empty.path(), &["--from", "/nowhere/at/all"]);
-    assert!(
-        String::from_utf8_lossy(&gone.stderr).contains("/nowhere/at/all"),
-        "{gone:?}"
-    );
+    assert_contains(&String::from_utf8_lossy(&gone.stderr), "/nowhere/at/all");
 }
 
 /// An agent's model may write into the directory of its sessions.
@@ -262,7 +226,7 @@ fn links_devices_and_fifos_are_not_read() {
     symlink("/etc/passwd", directory.join("file.jsonl")).unwrap();
     symlink(&directory, directory.join("again")).unwrap();
     let fifo = directory.join("fifo.jsonl");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    program::fifo(&fifo);
     let screen = printed(home.path(), &[]);
     assert!(screen.contains("\n  pi\n"), "{screen}");
     assert!(!screen.contains(".jsonl"), "{screen}");

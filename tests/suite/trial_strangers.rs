@@ -3,14 +3,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use baton_strict::{Autopilot, Options, Strict};
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::program::{Program, config_for};
+use crate::harness::program::{self, Program, config_for};
+use crate::harness::texts::{assert_lacks, assert_members};
 use crate::harness::{AgentWire, post, temp};
 
 const ID: &str = "5f3c9d1e-2b7a-4c60-9a51-0c2d4e6f8a11";
@@ -158,30 +159,23 @@ fn home() -> tempfile::TempDir {
 }
 
 fn run(home: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command
-        .arg("try")
-        .args(words)
-        .env_clear()
-        .env("HOME", home)
-        .env("COLUMNS", "80");
-    command.output().unwrap()
+    let words = [&["try"], words].concat();
+    let mut command = program::baton(home, &words);
+    command.env("COLUMNS", "80").output().unwrap()
 }
 
 fn printed(home: &Path, words: &[&str]) -> String {
-    let done = run(home, words);
-    assert!(done.status.success(), "{words:?}: {done:?}");
-    let text = String::from_utf8(done.stdout).unwrap();
+    let text = program::printed(run(home, words));
     let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > WIDTH).collect();
-    let is_json = words
+    let is_json = ["--json", "--csv", "--session"]
         .iter()
-        .any(|word| ["--json", "--csv", "--session"].contains(word));
+        .any(|word| words.contains(word));
     assert!(is_json || wide.is_empty(), "wider than a terminal: {wide:?}");
     text
 }
 
 fn json_of(home: &Path, words: &[&str]) -> Value {
-    serde_json::from_str(&printed(home, &[words, &["--json"][..]].concat())).unwrap()
+    serde_json::from_str(&printed(home, &[words, &["--json"]].concat())).unwrap()
 }
 
 /// One session, two subagents, and a compaction that is the session's; each call under the model that answered it.
@@ -190,44 +184,21 @@ fn a_session_and_its_subagents_are_told_apart_and_each_call_is_priced_by_its_mod
     let home = home();
     let tried = json_of(home.path(), &[]);
     let report = &tried["report"];
-    assert_eq!(
-        (&report["sessions"], &report["subagents"], &report["calls"]),
-        (&json!(1), &json!(2), &json!(80))
-    );
-    let groups: Vec<_> = report["groups"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| (one["model"].clone(), one["calls"].clone()))
-        .collect();
-    assert_eq!(groups, [(json!(OPUS), json!(60)), (json!(HAIKU), json!(20))]);
-    for one in tried["sessions"].as_array().unwrap() {
+    assert_members(report, &json!({"sessions": 1, "subagents": 2, "calls": 80}));
+    assert_eq!(report["groups"].as_array().unwrap().len(), 2);
+    assert_members(&report["groups"][0], &json!({"model": OPUS, "calls": 60}));
+    assert_members(&report["groups"][1], &json!({"model": HAIKU, "calls": 20}));
+    let sessions = tried["sessions"].as_array().unwrap();
+    for one in sessions {
         let [paid, none] = [&one["paid"], &one["arms"][0]["cost"]].map(|value| value.as_f64().unwrap());
         assert!((none / paid - 1.0).abs() < 1e-4, "{paid} and {none}");
     }
-    let main = tried["sessions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|one| one["id"] == ID)
-        .unwrap();
-    assert_eq!(
-        (&main["title"], &main["calls"]),
-        (
-            &json!("Split the importer into parts. Never touch the generated…"),
-            &json!(72)
-        )
-    );
-    let lost: Vec<_> = main["lost"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|lost| (lost["cause"].clone(), lost["calls"].clone()))
-        .collect();
-    assert_eq!(
-        lost,
-        [(json!("model_switch"), json!(1)), (json!("compaction"), json!(1))]
-    );
+    let main = sessions.iter().find(|one| one["id"] == ID).unwrap();
+    let title = "Split the importer into parts. Never touch the generated…";
+    assert_members(main, &json!({"title": title, "calls": 72}));
+    assert_eq!(main["lost"].as_array().unwrap().len(), 2);
+    assert_members(&main["lost"][0], &json!({"cause": "model_switch", "calls": 1}));
+    assert_members(&main["lost"][1], &json!({"cause": "compaction", "calls": 1}));
 }
 
 /// First the defaults with their error, then the best setting by name, then the bound, which says that it is hindsight. All are shares of
@@ -242,10 +213,7 @@ fn the_verdict_begins_with_the_defaults_and_marks_hindsight() {
         "Without knowing the future, at best: ",
         "In hindsight, with every cut at its best moment: ",
     ];
-    let at: Vec<usize> = lines
-        .iter()
-        .map(|line| screen.find(line).unwrap_or_else(|| panic!("{line}: {screen}")))
-        .collect();
+    let at = lines.map(|line| screen.find(line).unwrap_or_else(|| panic!("{line}: {screen}")));
     assert!(at.is_sorted(), "{screen}");
     let paid = format!("of ${:.2}", tried["report"]["paid"].as_f64().unwrap());
     assert_eq!(screen[at[0]..].matches(&paid).count(), 3, "{screen}");
@@ -263,17 +231,9 @@ fn the_verdict_begins_with_the_defaults_and_marks_hindsight() {
     let verdict = &tried["report"]["verdict"];
     assert_ne!(verdict["best"]["arm"], "hindsight");
     let arms = tried["report"]["arms"].as_array().unwrap();
-    let saved = |name: &Value| {
-        arms.iter().find(|arm| &arm["arm"] == name).unwrap()["saved"]
-            .as_f64()
-            .unwrap()
-    };
-    let bound = saved(&json!("hindsight"));
-    assert!(
-        arms.iter()
-            .all(|arm| arm["saved"].as_f64().unwrap() <= bound + 1e-9),
-        "{arms:?}"
-    );
+    let saved = |arm: &Value| arm["saved"].as_f64().unwrap();
+    let bound = saved(arms.iter().find(|arm| arm["arm"] == "hindsight").unwrap());
+    assert!(arms.iter().all(|arm| saved(arm) <= bound + 1e-9), "{arms:?}");
     // A model that never follows hands over nowhere.
     let ignored = json_of(home.path(), &["--follow-share", "0"]);
     let default = |tried: &Value| tried["report"]["arms"][2]["saved"].as_f64().unwrap();
@@ -294,18 +254,13 @@ fn a_session_opens_by_every_id_that_is_printed_or_written() {
         ("agent-a1b2c3d".to_owned(), format!("{ID}/a1b2c3d")),
         (format!("{beginning}…"), ID.to_owned()),
     ] {
-        assert_eq!(
-            json_of(home.path(), &["--session", &id])["id"],
-            json!(shown),
-            "{id}"
-        );
+        let opened = json_of(home.path(), &["--session", &id]);
+        assert_eq!(opened["id"], *shown, "{id}");
     }
     let text = printed(home.path(), &["--session", ID]);
     assert!(text.contains(&format!("{beginning}/a1b2c3d (4 calls)")), "{text}");
-    assert_eq!(
-        json_of(home.path(), &["--agent", "claude"])["report"]["sessions"],
-        1
-    );
+    let of_claude = json_of(home.path(), &["--agent", "claude"]);
+    assert_eq!(of_claude["report"]["sessions"], 1);
     assert_eq!(run(home.path(), &["--agent", "clod"]).status.code(), Some(64));
 }
 
@@ -324,10 +279,8 @@ fn a_session_in_detail_answers_whether_the_work_would_have_gone_on() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(
-        !text.contains("list the findings first"),
-        "a skill's text: {text}"
-    );
+    // A skill's text.
+    assert_lacks(&text, "list the findings first");
 }
 
 #[test]
@@ -338,14 +291,9 @@ fn a_subscription_shows_no_dollars_and_an_empty_span_says_what_lies_outside() {
         !screen.contains('$') && screen.contains("With the defaults: ") && screen.contains("tokens"),
         "{screen}"
     );
+    let outside = "1 session ended before that, from 2026-02-11 to 2026-02-11";
     let empty = run(home.path(), &["--since", "1h"]);
-    let said = String::from_utf8_lossy(&empty.stderr);
-    assert_eq!(empty.status.code(), Some(66));
-    assert!(
-        said.contains("1 session ended before that, from 2026-02-11 to 2026-02-11")
-            && said.contains("baton try --since 2026-02-11"),
-        "{said}"
-    );
+    program::refused(&empty, 66, &[outside, "baton try --since 2026-02-11"]);
 }
 
 #[test]
@@ -356,10 +304,8 @@ fn the_plot_has_a_heading_to_post_with_dates_a_total_and_a_legend() {
     let svg = fs::read_to_string(&plot).unwrap();
     let report = &json_of(home.path(), &[])["report"];
     let lengths = report["lengths"].as_array().unwrap();
-    let paid: f64 = lengths
-        .iter()
-        .map(|length| length["paid"].as_f64().unwrap())
-        .sum();
+    let paid = lengths.iter().map(|length| length["paid"].as_f64().unwrap());
+    let paid: f64 = paid.sum();
     assert!((paid - report["paid"].as_f64().unwrap()).abs() < 0.01, "{report}");
     let title = svg.split("<title>").nth(1).unwrap().split('<').next().unwrap();
     assert!(
@@ -379,10 +325,8 @@ async fn a_session_that_went_through_the_proxy_is_left_out() {
     let provider = Strict::start(Autopilot, Options::default()).await.unwrap();
     let config = config_for(&provider, home.path(), "");
     let program = Program::start(&config, &home.path().join(".local/state/baton"));
-    let body = Anthropic.body(
-        &[json!({"role": "user", "content": "Split the importer."})],
-        false,
-    );
+    let asked = json!({"role": "user", "content": "Split the importer."});
+    let body = Anthropic.body(&[asked], false);
     let headers = [Anthropic.headers(), &[("x-claude-code-session-id", ID)]].concat();
     let url = format!("{}/v1/messages", program.data);
     let body = body.to_string().into();
@@ -395,8 +339,5 @@ async fn a_session_that_went_through_the_proxy_is_left_out() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(
-        (&report["behind_baton"], &report["sessions"]),
-        (&json!(1), &json!(0))
-    );
+    assert_members(&report, &json!({"behind_baton": 1, "sessions": 0}));
 }

@@ -11,8 +11,7 @@ use baton_core::plan::{
     Policy, Records, RefusedModels,
 };
 use baton_core::record::{
-    CutPoint, Handoff, HandoffOrigin, HiddenPair, HiddenResult, Insertion, InsertionContent, InsertionPoint,
-    Position,
+    CutPoint, Handoff, HiddenPair, HiddenResult, Insertion, InsertionContent, InsertionPoint, Position,
 };
 use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::{RequestReading, RewriteOutcome, positions};
@@ -57,18 +56,12 @@ impl Store<'_> {
             wire: self.wire.id(),
             head: (self.wire.functions.carry_over)(&[], &prompt),
             prompt,
-            reason: None,
             parent: (id != HANDOFF).then_some(HANDOFF),
-            model: None,
             created_ms: 1,
             history_bytes: 1,
-            origin: HandoffOrigin::Model,
             recall: self.has & 1 == 0,
-            archived: false,
-            spelled_out: None,
             routed: Some("small".to_owned()),
-            carried: Vec::new(),
-            kept: None,
+            ..Handoff::default()
         })
     }
 

@@ -5,6 +5,7 @@ use pretty_assertions::assert_eq;
 
 use super::limits::ticking;
 use super::*;
+use crate::harness::texts::assert_contains;
 
 /// An agent that sends the same request again although it had complete responses. A response that broke off does not
 /// count, because agents repeat such a request.
@@ -23,11 +24,7 @@ async fn a_storm_of_the_same_request_is_stopped() {
         stage.baton.events(n + 10).await;
     }
     let ended = stage.ask(&history, false).await;
-    assert!(
-        ended.text.contains("the same request again after 5 complete"),
-        "{}",
-        ended.text
-    );
+    assert_contains(&ended.text, "the same request again after 5 complete");
     let go = stage.then(&history, &ended, "::go");
     stage.push(Reply::text("Once more."));
     assert!(stage.ask(&go, true).await.text.ends_with("Once more."));
@@ -47,11 +44,8 @@ async fn budgets_of_time_follow_the_clock() {
     stage.restart_by(memory(), |config| config.brake.day.tokens = 1, ticking(&clock));
     let history = worked(&stage, 1).await;
     let ended = stopped(&stage, &history).await;
-    assert!(
-        ended.text.contains("this day is used up") && ended.text.contains("opens again at 00:00 UTC"),
-        "{}",
-        ended.text
-    );
+    assert_contains(&ended.text, "this day is used up");
+    assert_contains(&ended.text, "opens again at 00:00 UTC");
     clock.advance(24 * 60 * MINUTE);
     stage.push(Reply::text("Good morning."));
     assert_eq!(stage.ask(&history, true).await.text, "Good morning.");

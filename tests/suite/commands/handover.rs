@@ -5,6 +5,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json as value;
 
 use super::{DOCUMENT, and, command, elements, says, thought};
+use crate::harness::texts::assert_contains;
 use crate::matrix::fixture::{Fixture, behind_line, fresh};
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
@@ -179,13 +180,7 @@ async fn not_handed_over(variant: Variant) {
     let now = [&history[..], &answer.keep].concat();
     stage.push(Reply::new());
     let answer = stage.ask(&and(&stage, &now, "::handoff --force"), true).await;
-    assert!(
-        answer
-            .text
-            .contains("no handoff was made: the model wrote nothing"),
-        "{}",
-        answer.text
-    );
+    assert_contains(&answer.text, "no handoff was made: the model wrote nothing");
     let then = [
         &now[..],
         &[stage.user("::handoff --force")],

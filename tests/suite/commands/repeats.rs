@@ -10,6 +10,7 @@ use tokio::net::TcpSocket;
 use super::{DOCUMENT, and, command, elements, says, thought};
 use crate::harness::fixture::FlakyStore;
 use crate::harness::memory;
+use crate::harness::texts::{assert_begins, assert_contains};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
@@ -42,10 +43,8 @@ async fn leaves(stage: &Fixture, path: &str, headers: &[(&str, &str)], body: &st
         assert!(read > 0, "{}", String::from_utf8_lossy(&seen));
     }
     let seen = String::from_utf8_lossy(&seen);
-    assert!(
-        seen.starts_with("HTTP/1.1 200") && seen.contains("baton: handed over"),
-        "{seen}"
-    );
+    assert_begins(&seen, "HTTP/1.1 200");
+    assert_contains(&seen, "baton: handed over");
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
 }
 
@@ -119,13 +118,7 @@ async fn sent_again(variant: Variant) {
         legs,
         "nothing was written again"
     );
-    assert!(
-        again
-            .text
-            .starts_with("baton: handed over (written by the model), "),
-        "{}",
-        again.text
-    );
+    assert_begins(&again.text, "baton: handed over (written by the model), ");
     assert!(!again.text.contains(" 0 B"), "{}", again.text);
     let next = stage.then(&now, &again, "Go on.");
     let answer = says(&stage, &next, thought("Next.")).await;
@@ -157,10 +150,8 @@ async fn store_fails_meanwhile(variant: Variant) {
     };
     let (answer, ()) = tokio::join!(stage.ask(&now, true), fails);
     let text = &answer.text;
-    assert!(
-        text.contains("no handoff was made: the store of handoffs cannot be written."),
-        "{text}"
-    );
+    let part = "no handoff was made: the store of handoffs cannot be written.";
+    assert_contains(&text, part);
     assert!(!text.contains("[[handoff-resume"), "{text}");
     store.no_writes.store(false, Ordering::SeqCst);
     assert!(stage.baton.drafting.all_open().is_empty());
@@ -188,16 +179,9 @@ async fn two_at_once(variant: Variant) {
     let (answer, (busy, status, cancelled)) = tokio::join!(stage.ask(&first, true), others);
     assert!(busy.contains("a handoff is already being written ("), "{busy}");
     let id = busy.split('(').nth(1).unwrap().split(')').next().unwrap();
-    assert!(
-        status.contains(&format!("A handoff is being written ({id})")),
-        "{status}"
-    );
+    assert_contains(&status, &format!("A handoff is being written ({id})"));
     assert!(cancelled.contains("was cancelled"), "{cancelled}");
-    assert!(
-        answer.text.contains("no handoff was made: cancelled."),
-        "{}",
-        answer.text
-    );
+    assert_contains(&answer.text, "no handoff was made: cancelled.");
     assert!(stage.baton.drafting.all_open().is_empty());
     says(&stage, &stage.then(&first, &answer, "Well."), thought("So.")).await;
     assert_eq!(stage.sent()[2..], ["u: Go on.", "a: First.", "u: Well."]);

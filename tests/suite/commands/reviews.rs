@@ -7,6 +7,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::{and, command, says, thought};
+use crate::harness::texts::{assert_begins, assert_contains, assert_lacks};
 use crate::harness::{sqlite, temp};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::variants::{Variant, on_every_wire};
@@ -25,10 +26,8 @@ async fn reviewed(variant: Variant) {
     let (text, then) = command(&stage, &now, "::handoff accept").await;
     assert!(text.contains("no draft waits"), "{text}");
     let (text, then) = command(&stage, &then, DRAFT).await;
-    assert!(
-        text.contains("waits for your approval") && text.contains("## Task"),
-        "{text}"
-    );
+    assert_contains(&text, "waits for your approval");
+    assert_contains(&text, "## Task");
     assert!(!text.contains("[[handoff-resume"), "{text}");
     let (text, then) = command(&stage, &then, "::handoff --force another").await;
     assert!(text.contains("already waits for your approval"), "{text}");
@@ -72,10 +71,8 @@ async fn told_that_it_waits(variant: Variant) {
             .text
             .strip_suffix("Next.")
             .unwrap_or_else(|| panic!("{}", answer.text));
-        assert!(
-            told.starts_with("baton: a draft of a handoff waits for your approval: `::handoff accept`"),
-            "{told}"
-        );
+        let part = "baton: a draft of a handoff waits for your approval: `::handoff accept`";
+        assert_begins(told, part);
         assert!(told.contains("[[handoff-note:"), "{told}");
         let now = stage.then(&now, &answer, "More.");
         stage.push(thought("And on."));
@@ -167,10 +164,8 @@ fn sees(stage: &Fixture, since: &[&str]) {
     let quoted = sent[0]
         .split_once("<carried-over>")
         .map_or("", |(_, after)| after);
-    assert!(
-        !quoted.contains("- Read on.") && !quoted.contains("- Well."),
-        "{quoted}"
-    );
+    assert_lacks(quoted, "- Read on.");
+    assert_lacks(quoted, "- Well.");
 }
 
 async fn accepted_in_the_chat(variant: Variant) {

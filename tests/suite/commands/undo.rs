@@ -9,6 +9,7 @@ use serde_json::json as value;
 
 use super::{SECOND, WHOLE, and, command, elements, handed_over, says, sent, thought};
 use crate::harness::memory;
+use crate::harness::texts::assert_contains;
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
@@ -50,10 +51,8 @@ async fn an_undo_over_the_window_is_refused() {
     stage.push(fresh());
     let fired = stage.ask(&history, true).await;
     let (text, now) = command(&stage, &[&history[..], &fired.keep].concat(), "::handoff undo").await;
-    assert!(
-        text.contains("nothing was undone") && text.contains("more than its window holds"),
-        "{text}"
-    );
+    assert_contains(&text, "nothing was undone");
+    assert_contains(&text, "more than its window holds");
     says(&stage, &and(&stage, &now, "Go on."), thought("Next.")).await;
     assert_eq!(stage.sent(), [carry().as_str(), "a: Fresh.", "u: Go on."]);
     stage.assert_clean();

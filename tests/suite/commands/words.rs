@@ -6,6 +6,7 @@ use serde_json::{Value, json as value};
 
 use super::{and, command, elements, says, thought};
 use crate::harness::memory;
+use crate::harness::texts::assert_contains;
 use crate::matrix::fixture::{Fixture, fresh, handoff};
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
@@ -90,10 +91,8 @@ async fn reported_sizes(variant: Variant) {
         now.extend(answer.keep);
     }
     let (text, _) = command(&stage, &now, "::handoff status").await;
-    assert!(
-        text.contains("Conversation: ") && text.contains("always sent."),
-        "{text}"
-    );
+    assert_contains(&text, "Conversation: ");
+    assert_contains(&text, "always sent.");
 }
 
 async fn unknown_words(variant: Variant) {

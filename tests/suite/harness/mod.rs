@@ -9,6 +9,7 @@ pub mod program;
 pub mod quirks;
 #[allow(dead_code, reason = "the library's tests use all of it")]
 pub mod redis;
+pub mod texts;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

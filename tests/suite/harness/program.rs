@@ -1,6 +1,6 @@
 //! The real program in a process of its own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
@@ -68,14 +68,28 @@ impl Program {
         }
     }
 
+    /// Sends this signal to the process.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+
+    /// Ends the process, and returns what it logged.
+    pub fn stopped(&mut self) -> String {
+        self.signal("-TERM");
+        assert!(self.child.wait().unwrap().success());
+        let mut log = String::new();
+        let mut said = self.child.stderr.take().unwrap();
+        said.read_to_string(&mut log).unwrap();
+        log
+    }
+
     /// Sends a GET request to the admin listener.
     pub async fn admin(&self, path: &str) -> RawResponse {
         let uri = format!("{}{path}", self.admin).parse().unwrap();
         read(super::client().get(uri).await.unwrap()).await
     }
-}
 
-impl Program {
     /// Sends a GET request for JSON to the admin listener.
     pub async fn admin_json(&self, path: &str) -> RawResponse {
         let request =
@@ -111,11 +125,48 @@ pub fn baton(home: &Path, words: &[&str]) -> Command {
     command
 }
 
+/// Runs `baton` with the words of a line, in a directory that is both its home and its state.
+pub fn baton_in(dir: &Path, line: &str) -> Output {
+    let mut command = baton(dir, &words(line));
+    command.env("PATH", std::env::var("PATH").unwrap_or_default());
+    command
+        .current_dir(dir)
+        .arg("--state-dir")
+        .arg(dir)
+        .output()
+        .unwrap()
+}
+
 /// Runs `baton` over this configuration and this state directory.
 pub fn baton_over(config: &Path, state: &Path, words: &[&str]) -> Output {
     let mut command = baton(state, words);
     command.arg("--config").arg(config).arg("--state-dir").arg(state);
     command.output().unwrap()
+}
+
+/// Makes a FIFO.
+pub fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// The words of a command line, where quotes keep words together.
+pub fn words(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.map(|(n, part)| match n % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    words.collect::<Vec<_>>().concat()
+}
+
+/// Checks the exit code of a command, and that it complains in these words.
+#[track_caller]
+pub fn refused(done: &Output, code: i32, texts: &[&str]) {
+    let complaint = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(code), "{complaint}");
+    for text in texts {
+        assert!(complaint.contains(text), "{text}: {complaint}");
+    }
 }
 
 /// Returns what a command has printed, which must have succeeded.

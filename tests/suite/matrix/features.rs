@@ -11,6 +11,7 @@ use serde_json::json;
 use super::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
 use super::variants::{Answer, Variant};
 use crate::harness::memory;
+use crate::harness::texts::{assert_begins, assert_ends};
 
 pub async fn stream(variant: Variant) {
     handed_off(variant, true).await;
@@ -26,10 +27,8 @@ async fn handed_off(variant: Variant, stream: bool) {
     let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("Next.")]).await;
     let answer = fixture.ask(&fixture.history(), stream).await;
     let text = &answer.text;
-    assert!(
-        text.starts_with("Done with that.") && text.ends_with("Fresh."),
-        "{text}"
-    );
+    assert_begins(&text, "Done with that.");
+    assert_ends(&text, "Fresh.");
     assert_eq!(text.matches("[[handoff-resume:").count(), 1);
     assert_eq!((answer.calls.len(), answer.stop.as_str()), (0, variant.stops[0]));
     let legs = fixture.provider.generations();
@@ -81,10 +80,8 @@ pub async fn mixed_batch(variant: Variant) {
         assert_eq!(seen, [one, two]);
         assert_eq!(outline(&legs[1]).len(), 7);
         let text = &fired.text;
-        assert!(
-            text.starts_with("The turn ends.") && text.ends_with("Fresh."),
-            "{text}"
-        );
+        assert_begins(&text, "The turn ends.");
+        assert_ends(&text, "Fresh.");
         fixture.ask(&fixture.then(&ran, &fired, "More."), true).await;
         assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
         fixture.assert_clean();
@@ -310,10 +307,8 @@ pub async fn repeat_after_a_broken_stream(variant: Variant) {
     assert!(response.broken && response.text().contains("[[handoff-resume:"));
     let answer = fixture.ask(&fixture.history(), true).await;
     let text = answer.text.trim_start();
-    assert!(
-        text.starts_with("[[handoff-resume:") && text.ends_with("Fresh."),
-        "{text}"
-    );
+    assert_begins(text, "[[handoff-resume:");
+    assert_ends(text, "Fresh.");
     assert_eq!(fixture.sent(), [carry()]);
     fixture.push(Reply::text("Next."));
     fixture

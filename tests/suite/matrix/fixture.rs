@@ -8,6 +8,7 @@ use baton_strict::{Model, Options, Queue, Received, Reply, Role, Strict};
 use serde_json::{Value, json};
 
 use super::variants::{Answer, Variant};
+use crate::harness::texts::assert_lacks;
 use crate::harness::{self, Baton, RawResponse, memory};
 
 pub const PROMPT: &str = "Goal: skip BOMs.\nNext: reader.rs.";
@@ -40,34 +41,6 @@ impl Fixture {
     ) -> Self {
         let script = Queue::new(replies.into_iter().map(variant.style));
         Self::playing(variant, script.clone(), script, store, change).await
-    }
-
-    /// Starts a fixture with a journal, which `start` creates.
-    pub async fn journaled(
-        variant: Variant,
-        replies: impl IntoIterator<Item = Reply>,
-        start: impl FnOnce(&mut Config) -> Recorder,
-    ) -> Self {
-        Self::journaled_over(variant, replies, memory(), start).await
-    }
-
-    /// Starts a fixture with a journal and this store.
-    pub async fn journaled_over(
-        variant: Variant,
-        replies: impl IntoIterator<Item = Reply>,
-        store: SharedStore,
-        start: impl FnOnce(&mut Config) -> Recorder,
-    ) -> Self {
-        let script = Queue::new(replies.into_iter().map(variant.style));
-        let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
-        let mut config = config(&variant, &provider.url());
-        let recorder = start(&mut config);
-        Self {
-            variant,
-            script,
-            baton: Baton::journaled(config, store, crate::harness::KEY, recorder),
-            provider,
-        }
     }
 
     pub async fn playing(
@@ -158,11 +131,7 @@ impl Fixture {
             "{}",
             response.text()
         );
-        assert!(
-            !response.text().contains("session_handoff"),
-            "{}",
-            response.text()
-        );
+        assert_lacks(&response.text(), "session_handoff");
         let answer = (self.variant.parse)(&response.raw, stream);
         answer.unwrap_or_else(|e| panic!("{e}\n{}", response.text()))
     }
@@ -244,7 +213,7 @@ impl Fixture {
     }
 }
 
-fn config(variant: &Variant, url: &str) -> Config {
+pub fn config(variant: &Variant, url: &str) -> Config {
     let mut config = harness::config(url);
     if let Some((name, directory)) = variant.place {
         let mut place = config.upstreams["openai"].clone();

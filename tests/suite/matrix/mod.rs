@@ -9,6 +9,7 @@
 
 mod features;
 pub mod fixture;
+pub mod journaled;
 pub mod parse;
 pub mod variants;
 
