@@ -270,6 +270,10 @@ mod tests {
             ),
             ("For each page, can you add a title?", SentenceClass::Constraint),
             ("You may touch the migrations now.", SentenceClass::Lift),
+            ("Integrate the second printer.", SentenceClass::Asked),
+            ("Build fails on the printer.", SentenceClass::Said),
+            ("Release is late this month.", SentenceClass::Said),
+            ("Export only the index.", SentenceClass::Said),
             // A word of a reply may begin a request.
             ("Go through the pages and look for errors.", SentenceClass::Asked),
             ("Continue with the second chapter.", SentenceClass::Asked),

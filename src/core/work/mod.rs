@@ -55,6 +55,7 @@ use self::excerpt::{one_line, sentences};
 use self::markers::SENTENCE;
 use self::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use self::replaced::{SpokenText, Statement, Statements};
+use self::said::words::outlives;
 use self::turns::{IndexedTurn, TurnEnd, calls};
 use self::walk::TranscriptWalk;
 use crate::transcript::Transcript;
@@ -218,7 +219,8 @@ impl<'i> Work<'i> {
     /// The report then counts as a request for a repair, which is done with the change.
     pub(crate) fn is_report(&self, turn: &IndexedTurn<'_>) -> bool {
         let has_wish = |anchor: &AnchoredSentence| {
-            anchor.class == SentenceClass::Asked || requests::is_personal(&anchor.text)
+            let text = &anchor.text;
+            anchor.class == SentenceClass::Asked || requests::is_personal(text) || outlives(text)
         };
         let changes = |(_, _, call): (usize, usize, &IndexedCall)| call.kind.changes();
         !self.users(turn).any(has_wish) && calls(self.messages, turn.messages.clone()).any(changes)

@@ -24,6 +24,7 @@ struct AskingWords {
     corrects: Beginnings,
     contrasts: Phrases,
     decides: Beginnings,
+    predicates: Vec<&'static str>,
     fillers: HashSet<&'static str>,
     before_noun: Vec<&'static str>,
     asks_last: Vec<&'static str>,
@@ -115,7 +116,18 @@ fn is_request_at(rest: &str) -> Option<bool> {
     if decides || begins(&ASKING.corrects) || begins(&ASKING.decides) {
         return Some(false);
     }
-    begins(&ASKING.asks).then_some(true)
+    // `The build fails` and `release is late` ask for nothing.
+    let states = |after: &str| {
+        let next = after
+            .strip_prefix(' ')
+            .and_then(|after| after.split([' ', '.', ',']).next());
+        next.is_some_and(|next| ASKING.predicates.contains(&next))
+    };
+    let mut orders = ASKING
+        .asks
+        .rests(rest)
+        .filter(|after| !after.starts_with(is_inner));
+    orders.next().is_some_and(|after| !states(after)).then_some(true)
 }
 
 /// Whether a lower-case sentence is a question, by its mark or, in languages that need none, by its last clause.
@@ -155,7 +167,7 @@ fn after_clause(sentence: &str) -> Option<&str> {
     ASKING.before_request.contains(&first).then_some(rest)
 }
 
-/// Whether a sentence says something about those who speak, such as a wish or a decision.
+/// Whether a sentence has a wish or a decision, or is about those who speak.
 pub(super) fn is_personal(sentence: &str) -> bool {
     ASKING.personal.occur_in(&lower(sentence))
 }

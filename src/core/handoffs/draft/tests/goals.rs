@@ -411,7 +411,23 @@ fn a_question_about_the_request_before_it_keeps_that() {
     let followed = local(&messages(
         "Can the importer not tell by itself that an archive is binary?",
     ));
-    assert_contains(&followed, &format!("newest first:\n- {report} (turn 2)"));
+    assert_contains(
+        &followed,
+        &format!(
+            "newest first:
+- {report} (turn 2)"
+        ),
+    );
+    let wish = report.replace("reads", "should read");
+    let mut wished = messages("Now write the changelog.");
+    wished[2] = user(&wish);
+    assert_contains(
+        &local(&wished),
+        &format!(
+            "newest first:
+- {wish} (turn 2)"
+        ),
+    );
     let other = local(&messages("Now write the changelog."));
     let part = "What they say of how to work holds:
 - Look at the importer. (turn 1)";
