@@ -9,10 +9,9 @@ use std::borrow::Cow;
 use self::steps::{CommandJoint, steps};
 pub use self::working_dirs::joined;
 use self::working_dirs::{WorkingDirs, unparenthesised};
-use super::command_table;
 pub use super::command_table::CommandPurpose;
-use super::shell_words::WORDS;
-use super::targets;
+use super::command_table::WORDS;
+use super::{command_table, targets};
 
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! The bill of one conversation: its exchanges in order, each with its cost and the estimated cost without
 //! baton.
 
-use super::cache::CacheRule;
-use super::cache_miss::CacheMiss;
+use super::cache::{CacheMiss, CacheRule};
 use super::cost::{Cost, TokenCounts};
 use super::prices::Rates;
 

@@ -5,7 +5,6 @@
 //! the formula, and `tests` has cases computed by hand.
 
 mod cache;
-mod cache_miss;
 mod conversation;
 mod cost;
 mod free_cut;
@@ -15,11 +14,12 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-pub use cache::CacheRule;
-pub use cache_miss::{CacheMiss, CacheMissReason};
+pub use cache::{CacheMiss, CacheMissReason, CacheRule};
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
 pub use cost::{Cost, TokenCounts, dollars};
-pub use free_cut::{CutLedger, DraftCost, FreeCut, FreeCutReason, RequestCosts};
-pub use free_cut::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
+pub use free_cut::{
+    CutLedger, DraftCost, FreeCut, FreeCutReason, PROMPT, READ, READ_AGAIN, READ_OUTPUT, RequestCosts,
+    SUMMARY,
+};
 pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
 pub use simulation::{RequestSegment, SimulatedCache};

@@ -11,7 +11,6 @@
 //! Must not depend on stores, clocks or prices, or on how a response is sent.
 
 mod decide;
-mod plain;
 mod policy;
 mod repeats;
 #[cfg(test)]

@@ -2,18 +2,15 @@
 //!
 //! Depends on words, flags and the changes of a reply, but not on wires, stores or transcripts.
 
-mod help;
 mod pins;
 mod reply;
 mod status;
-mod topic;
 
-pub use help::{help, unknown};
 pub use pins::{CarriedTexts, pin, pinned_text, pins_listed, unpin};
 pub use reply::{CommandReply, ReplySentinel, UndoOutcome};
 pub use status::Status;
-pub use topic::topic;
 
+use crate::record::{NamedTopic, RecordChange, is_topic};
 use std::borrow::Cow;
 
 /// A command of the user to baton.
@@ -149,6 +146,97 @@ fn handoff(rest: &str) -> ChatCommand<'_> {
     }
 }
 
+/// Names the topic, or shows the present one. `declared` is the topic that the request declares.
+pub fn topic(
+    name: Option<&str>,
+    present: Option<&str>,
+    declared: Option<&str>,
+    prefix: &str,
+) -> CommandReply {
+    match name {
+        Some(name) => named(name, declared),
+        None => CommandReply::new(match present {
+            Some(topic) => format!("the topic of this session's handoffs is {topic}."),
+            None => format!(
+                "no topic is named: handoffs of this session supersede only each other, unless `handoff.topic` is set. \
+                 `{prefix}handoff topic NAME` names one."
+            ),
+        }),
+    }
+}
+
+fn named(name: &str, declared: Option<&str>) -> CommandReply {
+    if !is_topic(name) {
+        let why = "nothing was changed: a topic has up to 64 letters, digits, dots, `_` and `-`.";
+        return CommandReply::new(why);
+    }
+    CommandReply {
+        change: Some(RecordChange::Topic(NamedTopic {
+            name: name.to_owned(),
+            declared: declared.map(str::to_owned),
+        })),
+        ..CommandReply::new(format!(
+            "the topic of this session's handoffs is {name}. The newest handoff of a repository, branch and topic \
+             supersedes the one before."
+        ))
+    }
+}
+
+/// Commands with their descriptions.
+const COMMANDS: [(&str, &str); 15] = [
+    (
+        "handoff [GOAL]",
+        "hand over now: the model writes what the next context has to know",
+    ),
+    ("handoff accept", "accept the pending draft: it takes effect now"),
+    ("handoff edit TEXT", "accept TEXT in place of the pending draft"),
+    ("handoff reject", "reject the pending draft"),
+    ("handoff cancel", "cancel the handoff that is being written"),
+    ("handoff status", "what the model sees now, and what is pinned"),
+    (
+        "handoff undo [ID]",
+        "undo the last handoff, or that one; the same command again reverts it",
+    ),
+    ("handoff resume ID", "continue from that handoff"),
+    (
+        "handoff topic [NAME]",
+        "the topic of this session's handoffs; with NAME, a new one",
+    ),
+    (
+        "go [DOLLARS]",
+        "let a stopped agent continue: with as much again, or for DOLLARS more",
+    ),
+    (
+        "stop",
+        "stop the agent and its subagents, until you let them continue",
+    ),
+    ("help", "this list"),
+    ("pin TEXT", "every later handoff carries TEXT, word for word"),
+    ("pins", "what later handoffs carry: pins, and rules that you gave"),
+    ("unpin N", "no longer carry number N of them"),
+];
+
+/// Replies to a word that is not a command. `meant` is the command that it resembles.
+pub fn unknown(prefix: &str, word: &str, meant: Option<&str>) -> String {
+    let tip = match meant {
+        Some(meant) => format!("Did you mean `{prefix}{meant}`?"),
+        None => format!("`{prefix}help` lists the commands."),
+    };
+    format!("there is no command `{prefix}{word}`, so nothing was sent to the model. {tip}")
+}
+
+/// Lists all commands with this prefix.
+pub fn help(prefix: &str) -> String {
+    let mut all = "the commands, none of which the model ever sees:\n".to_owned();
+    let flags = format!("\n\n    {prefix}handoff takes {}", crate::handoffs::draft::FLAGS);
+    for (command, does) in COMMANDS {
+        let command = format!("{prefix}{command}");
+        all.push_str(&format!("\n    {command:<22} {does}"));
+    }
+    all.push_str(&flags);
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,5 +337,17 @@ mod tests {
         ] {
             assert_eq!(is_or_was_command(text, "::"), was, "{text}");
         }
+    }
+
+    #[test]
+    fn only_a_plain_word_names_a_topic() {
+        let change = |name| named(name, Some("a")).change;
+        let expected = NamedTopic {
+            name: "importer".to_owned(),
+            declared: Some("a".to_owned()),
+        };
+        assert_eq!(change("importer"), Some(RecordChange::Topic(expected)));
+        assert_eq!(change("a/b"), None);
+        assert!(named("a/b", None).text.starts_with("nothing was changed"));
     }
 }

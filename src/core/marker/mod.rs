@@ -9,7 +9,6 @@ pub mod escape;
 mod find;
 pub mod gap;
 pub mod note;
-pub(crate) mod paste_tag;
 pub mod pasted;
 pub mod seal;
 pub mod sentinel;

@@ -10,7 +10,7 @@ use crate::rewrite::{Candidate, RequestReading, left_out, preamble};
 use crate::text::splice::Edit;
 use crate::wire::View;
 
-use super::{MissingRecords, Need, Policy, Records};
+use super::{Known, Need, Policy, Records};
 
 /// Maximum number of sentinels looked up in one request, beginning with the last. No real transcript has more.
 pub(super) const MAX_CANDIDATES: usize = 64;
@@ -140,7 +140,7 @@ impl CutTargetLookup<'_> {
     ///
     /// # Errors
     /// Records are missing.
-    pub fn active(&self, candidates: &[Candidate]) -> Result<Option<Active>, MissingRecords> {
+    pub fn active(&self, candidates: &[Candidate]) -> Known<Option<Active>> {
         let candidates = &candidates[..candidates.len().min(MAX_CANDIDATES)];
         for (i, candidate) in candidates.iter().enumerate() {
             // The newest one is usually known. Otherwise all others are read together, to save round trips.
@@ -155,7 +155,7 @@ impl CutTargetLookup<'_> {
     }
 
     /// Finds the handoff of this sentinel.
-    fn at(&self, candidate: &Candidate) -> Result<Option<Active>, MissingRecords> {
+    fn at(&self, candidate: &Candidate) -> Known<Option<Active>> {
         let mut candidate = candidate.clone();
         if candidate.id_range.is_some() {
             match *self.records.ids(meant(&candidate))? {
@@ -196,7 +196,7 @@ impl CutTargetLookup<'_> {
     }
 
     /// Finds the response that the request continues, and the handoff that it ended with.
-    pub(super) fn previous(&self) -> Result<ContinuedOrigin, MissingRecords> {
+    pub(super) fn previous(&self) -> Known<ContinuedOrigin> {
         let Some(previous) = &self.reading.view.facts.previous else {
             return Ok(ContinuedOrigin::default());
         };
@@ -254,7 +254,7 @@ impl CutTargetLookup<'_> {
         &self,
         after: Option<usize>,
         undone: &UndoneHandoffs,
-    ) -> Result<(Option<Active>, Vec<CutPoint>), MissingRecords> {
+    ) -> Known<(Option<Active>, Vec<CutPoint>)> {
         let view = &self.reading.view;
         let Some(live) = &self.records.conversation else {
             return Ok((None, Vec::new()));
@@ -286,11 +286,7 @@ impl CutTargetLookup<'_> {
 
     /// Finds the cut points of the conversation that this one was forked from, by digests of the positions where
     /// a response may be missing. `is_known` tells which handoffs this conversation lists itself.
-    fn copied(
-        &self,
-        missing: Vec<String>,
-        is_known: impl Fn(HandoffId) -> bool,
-    ) -> Result<Vec<CutPoint>, MissingRecords> {
+    fn copied(&self, missing: Vec<String>, is_known: impl Fn(HandoffId) -> bool) -> Known<Vec<CutPoint>> {
         if missing.is_empty() {
             return Ok(Vec::new());
         }
@@ -309,7 +305,7 @@ impl CutTargetLookup<'_> {
     }
 
     /// Explains why no handoff was found for a user's line.
-    pub(super) fn why_unresolved(&self, line: &Candidate) -> Result<Unresolved, MissingRecords> {
+    pub(super) fn why_unresolved(&self, line: &Candidate) -> Known<Unresolved> {
         let found = match line.id_range {
             Some(_) => self.records.ids(meant(line))?.len(),
             None => 0,

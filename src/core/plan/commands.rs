@@ -1,11 +1,15 @@
 //! Removes chat commands and their replies from a transcript.
 
-use super::{KnownConversation, MissingRecords, Policy};
+use super::{Known, KnownConversation, Need, Policy, Records};
 use crate::commands;
-use crate::record::CutPoint;
+use crate::handoffs::yaml::Drift;
+use crate::marker::pasted;
+use crate::record::{CutPoint, Handoff, HandoffStatus};
 use crate::rewrite::RequestReading;
 use crate::rewrite::notes::{self, CleanedTranscript, UndoneHandoffs};
+use crate::text::units::brief;
 use crate::wire::{LocatedBody, View};
+use std::sync::Arc;
 
 /// Parts of the agent's transcript that are not passed on.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +46,7 @@ pub(super) fn taken_out(
     reading: &RequestReading,
     live: Option<&KnownConversation>,
     policy: &Policy<'_>,
-) -> Result<Option<CleanedTranscript>, MissingRecords> {
+) -> Known<Option<CleanedTranscript>> {
     let tooled = live.is_some_and(|live| live.tooled == Some(true));
     let unquoted = without_quoted(reading, tooled, policy);
     let noted = unquoted.as_ref().unwrap_or(reading);
@@ -89,4 +93,43 @@ fn without_quoted(reading: &RequestReading, tooled: bool, policy: &Policy<'_>) -
     (beside || command(view, policy).is_none())
         .then(|| notes::without_quoted(reading, policy.look, has_tools))
         .flatten()
+}
+
+const UNKNOWN: &str = "this handoff is not known here. Give the whole id, as the handoff's line has it. (Its first 13 characters \
+                       are enough in its own session, and on a proxy that only you reach. If others reach the proxy, a \
+                       truncated id needs 23, and ten unknown ones are refused for a minute.)";
+
+const AMBIGUOUS: &str = "more than one handoff has an id that begins like this: give more of it.";
+
+/// Finds the handoff whose id begins like this, or explains to the user why there is none.
+///
+/// # Errors
+/// Returns the records to read first.
+pub fn handoff_to_resume(id: &str, records: &Records) -> Known<Result<Arc<Handoff>, &'static str>> {
+    let Some((first, last)) = pasted::id_range(id) else {
+        return Ok(Err(UNKNOWN));
+    };
+    Ok(match records.ids(Need::HandoffsBetween(first, last))? {
+        [] => Err(UNKNOWN),
+        [only] => records.handoff(*only)?.cloned().ok_or(UNKNOWN),
+        _ => Err(AMBIGUOUS),
+    })
+}
+
+/// Composes the reply to the user.
+///
+/// `before` is the previous status of the handoff's document. `drift` describes changes in the repository.
+pub fn resumed_text(handoff: &Handoff, before: Option<HandoffStatus>, drift: Option<&Drift>) -> String {
+    let mut text = format!(
+        "from here on the model continues from the handoff {}{}.",
+        brief(handoff.id),
+        handoff.about()
+    );
+    if let Some(before) = before.filter(|before| *before != HandoffStatus::Active) {
+        text += &format!(" The handoff was {}; it is active again.", before.name());
+    }
+    if let Some(drift) = drift {
+        text += &format!("\n\n{}.", drift.line());
+    }
+    text
 }

@@ -2,8 +2,8 @@
 
 use super::active::ContinuedOrigin;
 use super::{
-    Active, AgentCall, CutPosition, CutTargetLookup, MissingRecords, Policy, Records, RemovedCommands,
-    Unresolved, commands, is_model_call,
+    Active, AgentCall, CutPosition, CutTargetLookup, Known, Policy, Records, RemovedCommands, Unresolved,
+    commands, is_model_call,
 };
 use crate::record::{CutPoint, HandoffId, OpenResponse, ResponseOrigin, ThinkingOmission};
 use crate::rewrite::notes::{InterjectedCommand, UndoneHandoffs};
@@ -141,7 +141,7 @@ pub(super) fn find(
     pin: &CutTarget,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<FoundTarget, MissingRecords> {
+) -> Known<FoundTarget> {
     let (view, undone) = (&call.reading.view, &pin.undone);
     let (is_model_call, of_the_loop) = (is_model_call(call.operation), call.is_agent_loop());
     let lookup = CutTargetLookup {

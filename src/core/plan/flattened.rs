@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::active::MAX_CANDIDATES;
-use super::{Active, CutPosition, CutTargetLookup, MissingRecords, Need, Records};
+use super::{Active, CutPosition, CutTargetLookup, Known, Need, Records};
 use crate::record::{Handoff, HandoffId};
 use crate::rewrite::flattened::{self, FlattenedTranscript, FoundSentinel};
 use crate::rewrite::notes::UndoneHandoffs;
@@ -31,11 +31,7 @@ impl CutTargetLookup<'_> {
     ///
     /// That is the conversation's active one if the whole string lies before it, otherwise the last one in
     /// the string. `key` is the conversation's key, if the agent named its session.
-    pub(super) fn flattened(
-        &self,
-        key: Option<&str>,
-        undone: &UndoneHandoffs,
-    ) -> Result<Option<Active>, MissingRecords> {
+    pub(super) fn flattened(&self, key: Option<&str>, undone: &UndoneHandoffs) -> Known<Option<Active>> {
         let Some(flat) = flattened::find(&self.reading.view) else {
             return Ok(None);
         };
@@ -97,7 +93,7 @@ struct FlattenedLookup<'a> {
 
 impl<'a> FlattenedLookup<'a> {
     /// Selects the sentinels with known handoffs.
-    fn known(&self, sentinels: &'a [FoundSentinel]) -> Result<Vec<Resolved<'a>>, MissingRecords> {
+    fn known(&self, sentinels: &'a [FoundSentinel]) -> Known<Vec<Resolved<'a>>> {
         self.records
             .all(sentinels.iter().map(|found| Need::Handoff(found.id)))?;
         let mut known = Vec::new();
@@ -112,7 +108,7 @@ impl<'a> FlattenedLookup<'a> {
     ///
     /// Without a session name, the transcript before the first sentinel must be the one that its handoff was
     /// made in. Each later handoff must follow from the one before.
-    fn last_in_line(&self, known: Vec<Resolved<'a>>) -> Result<Option<Resolved<'a>>, MissingRecords> {
+    fn last_in_line(&self, known: Vec<Resolved<'a>>) -> Known<Option<Resolved<'a>>> {
         if known.is_empty() {
             return Ok(None);
         }
@@ -150,7 +146,7 @@ impl<'a> FlattenedLookup<'a> {
         &self,
         found: Option<&Resolved<'_>>,
         key: Option<&str>,
-    ) -> Result<Option<&'a Arc<Handoff>>, MissingRecords> {
+    ) -> Known<Option<&'a Arc<Handoff>>> {
         let until = found.map(|f| f.handoff.id);
         let candidates = self
             .records
@@ -181,11 +177,7 @@ impl<'a> FlattenedLookup<'a> {
     /// Returns a handoff and those that it followed from, newest first, up to `until`.
     ///
     /// `None` if the handoff did not follow from `until`.
-    fn line(
-        &self,
-        id: HandoffId,
-        until: Option<HandoffId>,
-    ) -> Result<Option<&'a [Arc<Handoff>]>, MissingRecords> {
+    fn line(&self, id: HandoffId, until: Option<HandoffId>) -> Known<Option<&'a [Arc<Handoff>]>> {
         let line = self.records.line(id)?;
         let end = line.iter().position(|handoff| Some(handoff.id) == until);
         let line = &line[..end.unwrap_or(line.len())];

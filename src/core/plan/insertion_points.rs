@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{AgentCall, CutTarget, KnownConversation, ListedRecords, MissingRecords, Need, Policy, Records};
+use super::{AgentCall, CutTarget, Known, KnownConversation, ListedRecords, Need, Policy, Records};
 use crate::record::{HiddenPair, INSERTIONS_KEPT, Insertion};
-use crate::rewrite::notes::undone_pairs;
+use crate::rewrite::notes::undone;
 use crate::rewrite::{PlacedInsertion, insertions, thinking};
 
 /// Records with a position in a request's transcript.
@@ -48,7 +48,7 @@ pub(super) fn find_pairs(
     live: &KnownConversation,
     pin: &CutTarget,
     records: &Records,
-) -> Result<FoundPairs, MissingRecords> {
+) -> Known<FoundPairs> {
     // Pairs before the cut are not sent.
     let calls = call.pairs_after(pin.active_id(), pin.turn().unwrap_or_default());
     let beside = records.pairs_after(calls)?;
@@ -85,7 +85,7 @@ fn settle_undone(call: &AgentCall, pin: &CutTarget, pairs: &mut Vec<HiddenPair>)
     }
     let received = pin.taken_out.original.as_ref();
     let settled =
-        received.map(|received| undone_pairs::settle(&received.text, &call.reading.view, &pin.undone, pairs));
+        received.map(|received| undone::settle(&received.text, &call.reading.view, &pin.undone, pairs));
     let mut settled = settled.unwrap_or_default().into_iter();
     pairs.retain(|_| settled.next().unwrap_or(false));
 }
@@ -132,7 +132,7 @@ pub(super) fn find_insertions(
     pin: &CutTarget,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<FoundInsertions, MissingRecords> {
+) -> Known<FoundInsertions> {
     let ListedRecords {
         insertions: listed,
         lost_insertions: lost,

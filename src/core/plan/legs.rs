@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{Active, PlannedRequest};
-use crate::agents::{goals, loaded_tools, wordings};
+use crate::agents::{goals, tools, wordings};
 use crate::commands::pinned_text;
 use crate::handoffs::carry::{self, LeftOut, RuleSources, UserMessages, UsersWords};
 use crate::handoffs::draft::OWN_MODEL;
@@ -311,7 +311,7 @@ impl PlannedRequest<'_> {
         let prompt = &new.prompt;
         let goal = self.goal().map(|goal| goals::stated(&goal)).unwrap_or_default();
         // The results that load deferred tools are cut, so the next context must be told of them.
-        let loaded = loaded_tools::line(&Transcript::from_view(view).loaded_tools());
+        let loaded = tools::line(&Transcript::from_view(view).loaded_tools());
         let prompt = &format!("{}{goal}{prompt}{loaded}", pinned_text(pins));
         // Turns that stay bring their own reminders.
         let gone = self.before_kept(new.kept.as_ref());

@@ -25,16 +25,15 @@ mod planner;
 mod policy;
 mod records;
 mod remedy;
-mod request_costs;
 mod responder;
-mod resume;
+mod undo;
+
 #[cfg(test)]
 mod tests;
-mod undo;
 
 pub use self::active::{Active, CutPosition, CutTargetLookup, Unresolved};
 pub use self::call::{AgentCall, CallFacts, is_agent_loop, is_model_call, opening, resends};
-pub use self::commands::RemovedCommands;
+pub use self::commands::{RemovedCommands, handoff_to_resume, resumed_text};
 pub use self::cut_target::CutTarget;
 pub use self::insertion_points::InsertionPoints;
 pub(crate) use self::later_leg::LegAttempts;
@@ -46,9 +45,8 @@ pub use self::planned_request::PlannedRequest;
 pub use self::planner::{Plan, PlanWrite, Planner};
 pub use self::policy::{Policy, RefusedModels};
 pub use self::records::{
-    Answer, KnownConversation, ListedRecords, MissingRecords, Need, PairsAfter, Records,
+    Answer, Known, KnownConversation, ListedRecords, MissingRecords, Need, PairsAfter, Records,
 };
 pub use self::remedy::{Retry, refuses_model, replaces_refusal};
 pub use self::responder::{Decision, DueHandoff, FreeCutPolicy, OpenDraft, RespondInput, Responder};
-pub use self::resume::{handoff_to_resume, resumed_text};
 pub use self::undo::UndoQuery;

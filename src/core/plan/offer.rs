@@ -1,8 +1,7 @@
 //! Decides whether a request gets baton's tools.
 
 use super::{
-    AgentCall, CutTarget, CutTargetLookup, InsertionPoints, MissingRecords, Policy, Records, is_model_call,
-    resends,
+    AgentCall, CutTarget, CutTargetLookup, InsertionPoints, Known, Policy, Records, is_model_call, resends,
 };
 use crate::agents::tools::{context_resets, resets_context};
 use crate::rewrite::RequestReading;
@@ -101,7 +100,7 @@ pub(super) fn decide(
     places: &InsertionPoints,
     records: &Records,
     policy: &Policy<'_>,
-) -> Result<ToolDecision, MissingRecords> {
+) -> Known<ToolDecision> {
     let view = &call.reading.view;
     // Not stored: the next request of the conversation may have room.
     if let Some(why) = call.forbidden.or(untooled::no_room(view)) {
@@ -160,12 +159,7 @@ fn has_reset(view: &View) -> bool {
 
 /// Whether the seal of an undone handoff proves that the conversation has the tool, although the store has
 /// lost the record.
-fn had_handoff(
-    call: &AgentCall,
-    pin: &CutTarget,
-    records: &Records,
-    policy: &Policy<'_>,
-) -> Result<bool, MissingRecords> {
+fn had_handoff(call: &AgentCall, pin: &CutTarget, records: &Records, policy: &Policy<'_>) -> Known<bool> {
     let Some(received) = pin.original_with_undos() else {
         return Ok(false);
     };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{
-    AgentCall, CutPosition, CutTarget, InsertionPoints, MissingRecords, Need, Policy, Records, ToolDecision,
-    ToolOffer, active, commands, cut_target, insertion_points, offer,
+    AgentCall, CutPosition, CutTarget, InsertionPoints, Known, MissingRecords, Need, Policy, Records,
+    ToolDecision, ToolOffer, active, commands, cut_target, insertion_points, offer,
 };
 use crate::record::{CutPoint, HandoffId, HiddenPair, Insertion};
 use crate::rewrite::notes;
@@ -57,7 +57,7 @@ enum Stage {
 type StageCommit<'a> = Box<dyn FnOnce(&mut Planner) -> Stage + 'a>;
 
 /// A stage reads, and returns its outcome or the records that it lacks.
-type StageResult<'a> = Result<StageCommit<'a>, MissingRecords>;
+type StageResult<'a> = Known<StageCommit<'a>>;
 
 /// A plan in progress.
 pub struct Planner {
@@ -102,7 +102,7 @@ impl Planner {
     ///
     /// # Errors
     /// Returns the records to read before calling `advance` again.
-    pub fn advance(&mut self, records: &Records, policy: &Policy<'_>) -> Result<(), MissingRecords> {
+    pub fn advance(&mut self, records: &Records, policy: &Policy<'_>) -> Known<()> {
         loop {
             let commit = match self.stage {
                 // Commands come first, because their removal moves all offsets.

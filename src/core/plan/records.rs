@@ -53,6 +53,9 @@ pub enum Need {
 /// Records to read together.
 pub type MissingRecords = Vec<Need>;
 
+/// A value that depends on records, or the records that it lacks.
+pub type Known<T> = Result<T, MissingRecords>;
+
 /// Records that were read for a need. Missing ones are empty.
 #[derive(Debug, Clone)]
 pub enum Answer {
@@ -115,7 +118,7 @@ pub struct Records {
 
 impl KnownConversation {
     /// Lists in the conversation's record.
-    pub(super) fn listed(&self) -> Result<&ListedRecords, MissingRecords> {
+    pub(super) fn listed(&self) -> Known<&ListedRecords> {
         self.listed.as_ref().ok_or_else(|| vec![Need::Listed])
     }
 
@@ -158,7 +161,7 @@ impl Records {
     }
 
     /// Fails with those of these needs that were not read.
-    pub(super) fn all(&self, needs: impl IntoIterator<Item = Need>) -> Result<(), MissingRecords> {
+    pub(super) fn all(&self, needs: impl IntoIterator<Item = Need>) -> Known<()> {
         let mut lacking = MissingRecords::new();
         for need in needs {
             // Deduplicated, because an agent may have sent a sentinel twice.
@@ -169,43 +172,43 @@ impl Records {
         lacking.is_empty().then_some(()).ok_or(lacking)
     }
 
-    pub(super) fn handoff(&self, id: HandoffId) -> Result<Option<&Arc<Handoff>>, MissingRecords> {
+    pub(super) fn handoff(&self, id: HandoffId) -> Known<Option<&Arc<Handoff>>> {
         let found = look_up!(self, Need::Handoff(id), Answer::Handoffs(found) => found)?;
         Ok(found.first())
     }
 
     /// A handoff and those that it followed from, newest first; empty if it is unknown.
-    pub(super) fn line(&self, id: HandoffId) -> Result<&[Arc<Handoff>], MissingRecords> {
+    pub(super) fn line(&self, id: HandoffId) -> Known<&[Arc<Handoff>]> {
         look_up!(self, Need::Line(id), Answer::Handoffs(found) => found)
     }
 
-    pub(super) fn ids(&self, need: Need) -> Result<&[HandoffId], MissingRecords> {
+    pub(super) fn ids(&self, need: Need) -> Known<&[HandoffId]> {
         look_up!(self, need, Answer::Ids(found) => found)
     }
 
     /// Origin of a response; `None` if nothing is stored about it.
-    pub(super) fn response(&self, id: &str) -> Result<Option<ResponseOrigin>, MissingRecords> {
+    pub(super) fn response(&self, id: &str) -> Known<Option<ResponseOrigin>> {
         let found = look_up!(self, Need::Response(id.to_owned()), Answer::Response(found) => found)?;
         Ok(found.as_deref().map(ResponseOrigin::read))
     }
 
-    pub(super) fn cut_points(&self, need: Need) -> Result<&[CutPoint], MissingRecords> {
+    pub(super) fn cut_points(&self, need: Need) -> Known<&[CutPoint]> {
         look_up!(self, need, Answer::CutPoints(found) => found)
     }
 
-    pub(super) fn pairs(&self, need: Need) -> Result<&[HiddenPair], MissingRecords> {
+    pub(super) fn pairs(&self, need: Need) -> Known<&[HiddenPair]> {
         look_up!(self, need, Answer::Pairs(found) => found)
     }
 
-    pub(super) fn pairs_after(&self, need: Need) -> Result<&PairsAfter, MissingRecords> {
+    pub(super) fn pairs_after(&self, need: Need) -> Known<&PairsAfter> {
         look_up!(self, need, Answer::PairsAfter(found) => found)
     }
 
-    pub(super) fn insertions(&self, places: Vec<String>) -> Result<&[Insertion], MissingRecords> {
+    pub(super) fn insertions(&self, places: Vec<String>) -> Known<&[Insertion]> {
         look_up!(self, Need::InsertionsAt(places), Answer::Insertions(found) => found)
     }
 
-    pub(super) fn seal_keys(&self) -> Result<&SealKeys, MissingRecords> {
+    pub(super) fn seal_keys(&self) -> Known<&SealKeys> {
         look_up!(self, Need::SealKeys, Answer::SealKeys(keys) => keys)
     }
 }

@@ -1,6 +1,6 @@
 //! An undo in the chat, or its reversal: the affected handoff, and the model's view afterwards.
 
-use super::{Active, CutTargetLookup, MissingRecords, PlannedRequest, Records};
+use super::{Active, CutTargetLookup, Known, PlannedRequest, Records};
 use crate::commands::{CommandReply, UndoOutcome};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffId;
@@ -22,7 +22,7 @@ impl PlannedRequest<'_> {
     ///
     /// # Errors
     /// Returns the records to read first.
-    pub fn undo(&self, query: &UndoQuery<'_>) -> Result<CommandReply, MissingRecords> {
+    pub fn undo(&self, query: &UndoQuery<'_>) -> Known<CommandReply> {
         // The history before the handoff is not in the request, so it cannot be shown to the model again.
         if self.reading.view.facts.previous.is_some() {
             return Ok(refused(
@@ -59,7 +59,7 @@ impl PlannedRequest<'_> {
     }
 
     /// Undoes this handoff, and describes the model's view without it.
-    fn undone(&self, target: HandoffId, query: &UndoQuery<'_>) -> Result<CommandReply, MissingRecords> {
+    fn undone(&self, target: HandoffId, query: &UndoQuery<'_>) -> Known<CommandReply> {
         let mut candidates = self.reading.candidates();
         // The view is computed as if this handoff had never been made.
         candidates.retain(|c| c.sentinel.id != target);

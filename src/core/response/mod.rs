@@ -19,13 +19,11 @@ mod progress_line;
 #[cfg(test)]
 mod tests;
 mod verdict;
-mod written_call;
 
 pub use answer::{JoinedAnswer, LegProgress, StreamedAnswer};
 pub use events::{Action, LegEvent, ResponseEffect, ResponseEnd};
 pub use machine::{ResponseMachine, ResponseOptions};
-pub use merge::StreamMerge;
+pub use merge::{StreamMerge, writes_call};
 pub use opening::AnswerOpening;
 pub use progress_line::ProgressLine;
 pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};
-pub use written_call::writes_call;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::elements::Elements;
 use super::{Candidate, ChangeReason, Cut, orphans};
-use crate::marker::{gap, paste_tag, sentinel};
+use crate::marker::{gap, pasted, sentinel};
 use crate::rewrite::preamble;
 use crate::text::Span;
 use crate::text::splice::Edit;
@@ -99,7 +99,7 @@ fn tail(view: &View, candidate: &Candidate, prompt: Option<&str>, content: &Turn
         Some(prompt) if candidate.by_user => {
             let spelled = sentinel::spelled_prompt(Span::new(known, inside.end).of(text), prompt);
             let rest = spelled.map_or(known, |len| gap::after(text, known + len, inside.end));
-            paste_tag::after_closing(text, inside, rest)
+            pasted::after_closing(text, inside, rest)
         }
         Some(prompt) => sentinel::after_unclosed(text, known, inside.end, prompt),
         None => known,

@@ -6,7 +6,6 @@
 //! stores or clocks.
 
 mod apply;
-mod body_scan;
 mod chained;
 mod chat_markers;
 mod cut;
@@ -14,7 +13,6 @@ mod elements;
 #[cfg(test)]
 mod elements_tests;
 pub mod flattened;
-mod flattened_wordings;
 mod harness_texts;
 pub mod insertions;
 pub mod left_out;
@@ -35,8 +33,7 @@ pub mod untooled;
 mod users_words;
 
 pub use apply::{lone_text, rewrite};
-pub use body_scan::BodyScan;
 pub use chained::chained;
 pub use pairs::lost;
 pub use plan::{ChangeReason, ContinuedResponse, Cut, PlacedInsertion, Rewrite, RewriteOutcome, SizeChange};
-pub use reading::{Candidate, RequestReading};
+pub use reading::{BodyScan, Candidate, RequestReading};

@@ -6,9 +6,7 @@
 //! Depends on the format of agents' session files, and not on file systems, databases or clocks. Entries come in one at a time. Of their
 //! text, only the beginning of a session's first request is kept.
 
-mod hindsight;
 mod lost;
-mod missed;
 mod policies;
 mod reader;
 mod reckon;
@@ -22,9 +20,8 @@ mod sizes;
 mod tests;
 
 pub use lost::{LossCause, LostCaches, lost_cache};
-pub use missed::MissedReader;
 pub use policies::{JOURNAL_POLICIES, JOURNAL_SHADOW, POLICIES, Policy};
-pub use reader::TrialReader;
+pub use reader::{MissedReader, TrialReader};
 pub use reckon::{ArmResult, DEFAULT_FOLLOW_SHARE, ModelUse, Reckoned, TrialSettings, reckon};
 pub use replay::{ReplayBill, ReplayCut};
 pub use report::{ArmSum, GroupSum, Judged, LengthSum, Outcome, TrialReport, Verdict};

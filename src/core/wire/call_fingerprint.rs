@@ -225,7 +225,7 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fingerprint_index::FingerprintIndex;
+    use super::super::fingerprints::FingerprintIndex;
     use super::*;
 
     fn best<T: Copy>(wanted: &Fingerprint, found: impl IntoIterator<Item = (Fingerprint, T)>) -> Option<T> {

@@ -1,4 +1,4 @@
-//! A wire: its constants, rules and functions. One row per wire, in its `facts.rs`.
+//! A wire: its constants, rules and functions. One row per wire, in its `mod.rs`.
 
 use std::ops::Range;
 

@@ -20,7 +20,6 @@ mod call_fingerprint;
 mod edits;
 pub mod error;
 mod facts;
-mod fingerprint_index;
 mod fingerprints;
 pub mod framer;
 pub mod framing;

@@ -1,19 +1,16 @@
 //! Decides when a cut is free, from the billing of a branch, the provider's cache rules, and its prices.
 
-mod history;
 mod worlds;
 
 #[cfg(test)]
 mod tests;
 
-use super::cache::CacheRule;
-use super::cache_miss::CacheMiss;
+use super::cache::{CacheMiss, CacheRule};
 use super::cost::TokenCounts;
 use super::prices::Rates;
 use crate::text::words::plural;
 
-use self::history::CachedHistory;
-use self::worlds::CutComparison;
+use self::worlds::{CachedHistory, CutComparison};
 pub use self::worlds::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
 
 /// Share of a conversation's cost and savings that bets may cost.

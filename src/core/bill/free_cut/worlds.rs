@@ -2,7 +2,6 @@
 
 use super::super::cost::TokenCounts;
 use super::super::prices::Rates;
-use super::history::CachedHistory;
 
 /// Cost of the next calls with a cut now, and without one.
 pub(super) struct CutComparison {
@@ -128,3 +127,20 @@ pub const READ_OUTPUT: u64 = 150;
 
 /// Tokens of the summary that an agent's own compaction writes.
 pub const SUMMARY: u64 = 4_000;
+
+/// A history as cached by the provider with its last request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct CachedHistory {
+    /// Start of the request, in milliseconds since the Unix epoch.
+    pub(super) at_ms: u64,
+    /// Model of the request.
+    pub(super) model: String,
+    /// Effort as stated by the request; empty without one.
+    pub(super) effort: String,
+    /// Input and output tokens, which the next request begins with.
+    pub(super) tokens: u64,
+    /// Tokens of the system prompt and the tools, included in `tokens`.
+    pub(super) fixed: u64,
+    /// Whether the provider's long-lived cache holds the history.
+    pub(super) long: bool,
+}

@@ -5,33 +5,34 @@
 //! undo has the handoff's id, `[[handoff-note:ID]]`. After an odd number of them the handoff does not count.
 //! So forks and rewinds are handled without any stored state.
 
-mod dropped;
 mod in_flattened;
 mod interjected;
 mod removed_texts;
-mod reports;
-mod undone;
-pub mod undone_pairs;
+pub mod undone;
 
 use uuid::Uuid;
 
-pub use self::dropped::unseen;
 pub use self::interjected::{InterjectedCommand, interjected};
-use self::removed_texts::RemovedTexts;
+use self::removed_texts::{RemovedTexts, without};
 pub use self::undone::UndoneHandoffs;
-use super::RequestReading;
 use super::chat_markers::ChatMarker;
-use super::elements;
+use super::elements::Elements;
 use super::reading::TextFinder;
 pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};
+use super::{ChangeReason, RequestReading, elements, positions};
+use crate::agents::tools::ToolKind;
 use crate::agents::wordings;
 use crate::commands;
-use crate::marker::MarkerKind;
+use crate::marker::{MarkerKind, sentinel};
 use crate::record::CutPoint;
+use crate::rewrite::chat_markers::{announcement_start, answer_start};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
+use crate::transcript::Transcript;
 use crate::wire::view::{InjectedKind, Role, TurnChange, View};
+use serde_json::Value;
+use std::collections::{BTreeSet, HashSet};
 
 /// A transcript without baton's traces.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ pub fn take_out(
     points: &[&CutPoint],
 ) -> Option<CleanedTranscript> {
     let mut inside_results = interjected::removals(reading, look);
-    inside_results.extend(reports::removals(reading));
+    inside_results.extend(removals(reading));
     let (mut left, undone) = match removed(reading, look, points) {
         Some((mut changes, undone)) => {
             changes.extend(inside_results);
@@ -100,7 +101,7 @@ fn removed(
     for turn in unanswered {
         gone.command(view, turn, look);
     }
-    let dropped = dropped::places(reading, &gone, points);
+    let dropped = places(reading, &gone, points);
     let undone = UndoneHandoffs::find(view, &marks, &dropped);
     for open in marks.opens.iter().filter(|open| undone.is_undone(open.id)) {
         match open.span {
@@ -244,4 +245,109 @@ fn last_users(view: &View) -> Vec<Option<usize>> {
             before
         })
         .collect()
+}
+
+/// Offsets after these cut points in the transcript without `gone`, each with its handoff. The agent dropped the
+/// responses that showed their sentinels.
+///
+/// A cut point counts turns without notes.
+fn places(reading: &RequestReading, gone: &RemovedTexts, points: &[&CutPoint]) -> Vec<(usize, Uuid)> {
+    if points.is_empty() {
+        return Vec::new();
+    }
+    let view = &reading.view;
+    let changes = gone.changes(view, &UndoneHandoffs::default());
+    let left_out = changes.iter().filter_map(|change| match change {
+        TurnChange::LeftOut(turn) => Some(*turn),
+        _ => None,
+    });
+    let left_out: HashSet<usize> = left_out.collect();
+    let mut elements = Elements::new(reading);
+    elements.settle(ChangeReason::Note, changes);
+    let here = points
+        .iter()
+        .filter(|point| positions::is_in(&elements.view, &point.position));
+    let place = |point: &&CutPoint| {
+        let mut kept = (view.leading()..view.turns.len()).filter(|turn| !left_out.contains(turn));
+        // Back to the numbering of the transcript with its notes.
+        let turn = kept.nth(point.position.turns)?;
+        Some((view.turns[turn].span.start, point.handoff))
+    };
+    here.filter_map(place).collect()
+}
+
+/// Handoffs that are named in notes, and whose sentinel the transcript may lack.
+pub fn unseen(reading: &RequestReading) -> HashSet<Uuid> {
+    let marks = || reading.marks.iter();
+    let named = marks().filter_map(|mark| match mark.kind {
+        MarkerKind::Note(id) if !id.is_nil() => Some(id),
+        _ => None,
+    });
+    let mut unseen: HashSet<Uuid> = named.collect();
+    for mark in marks() {
+        if let MarkerKind::Open(id) = mark.kind {
+            unseen.remove(&id);
+        }
+    }
+    for item in &reading.items {
+        unseen.remove(&item.id);
+    }
+    unseen
+}
+
+/// Changes that remove the traces.
+///
+/// Their form decides and not their ids: a look-alike in another agent's report is never of use to the model.
+pub(super) fn removals(reading: &RequestReading) -> Vec<TurnChange> {
+    let view = &reading.view;
+    let with_results = |at: &usize| matches!(view.turns[*at].role, Role::User | Role::Tool);
+    let marked = reading
+        .marks
+        .iter()
+        .filter_map(|mark| view.turn_at(mark.span.start));
+    let marked: BTreeSet<usize> = marked.filter(with_results).collect();
+    if marked.is_empty() {
+        return Vec::new();
+    }
+    let transcript = Transcript::from_view(view);
+    let calls = transcript.answered_calls();
+    let mut changes = Vec::new();
+    for at in marked {
+        for part in transcript.turn(at).into_iter().flat_map(|turn| turn.parts()) {
+            let is_report = calls
+                .get(&(at, part.span.start))
+                .is_some_and(|used| ToolKind::from_call(&used.call.named(), &Value::Null) == ToolKind::Agent);
+            if is_report {
+                let spans = part.texts().into_iter().map(|text| text.span);
+                // A report of nothing but traces stays, because some APIs refuse an empty result.
+                let edits = spans.filter_map(|inside| without(&view.body, inside, &traces(reading, inside)));
+                changes.extend(edits.flat_map(|edits| TurnChange::within(at, edits)));
+            }
+        }
+    }
+    changes
+}
+
+/// Sentinels with their reports, asides, and replies with their notes, in one string.
+fn traces(reading: &RequestReading, inside: Span) -> Vec<Span> {
+    let (body, marks) = (&reading.view.body, &reading.marks);
+    let first = marks.partition_point(|mark| mark.span.start < inside.start);
+    let last = marks.partition_point(|mark| mark.span.start < inside.end);
+    let mut done = inside.start;
+    let mut all = Vec::new();
+    for (n, mark) in marks.iter().enumerate().take(last).skip(first) {
+        let trace = match mark.kind {
+            MarkerKind::Open(_) => sentinel::read(body, inside, marks, n)
+                .map(|found| Span::new(announcement_start(body, done, found.at), found.rest)),
+            MarkerKind::Note(_) => Some(Span::new(
+                answer_start(body, done, mark.span.start),
+                mark.span.end,
+            )),
+            MarkerKind::Aside(_) => Some(mark.span),
+            MarkerKind::Close(_) | MarkerKind::Broken(_) => None,
+        };
+        done = trace.map_or(done, |trace| trace.end);
+        all.extend(trace);
+    }
+    all
 }

@@ -4,10 +4,14 @@
 //! API: <https://github.com/ollama/ollama/blob/main/docs/api.md>. Ollama's other chat paths implement the
 //! APIs of other providers.
 
+use self::answer::OllamaDialect;
+use crate::record::WireId;
+use crate::wire::Framing;
+use crate::wire::facts::{Wire, WireFunctions};
+use crate::wire::members::TextRules;
+
 mod answer;
-mod ask_again;
 mod compose;
-mod facts;
 mod pairs;
 mod request;
 mod turns;
@@ -15,4 +19,38 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-pub use facts::WIRE;
+pub static WIRE: Wire = Wire {
+    framing: Framing::Lines,
+    // Ollama has no API keys.
+    key_variables: &[],
+    error_body: |error| serde_json::json!({ "error": error.message }).to_string(),
+    absent_content: Some(r#""""#),
+    has_call_ids: false,
+    calls_are_last: true,
+    // There is no setting for the tool choice, so the caller has to ignore calls.
+    text: TextRules {
+        with_tools: &["tools"],
+        of_model: &["think"],
+        // A negative value means no limit.
+        bounds: &[&["options", "num_predict"]],
+        ..TextRules::DEFAULT
+    },
+    ..Wire::new(
+        WireId::Ollama,
+        "ollama",
+        WireFunctions {
+            dialect: |view| Box::new(OllamaDialect::new(view)),
+            read: request::read,
+            carry_over: request::carry_over,
+            text_inside: request::text_inside,
+            content: turns::content,
+            bound: turns::bound,
+            hidden_call: pairs::hidden_call,
+            put_beside: pairs::put_beside,
+            put_between: pairs::put_between,
+            ask_again: compose::ask_again,
+            compose: compose::compose,
+            stream_opening: compose::stream_opening,
+        },
+    )
+};

@@ -2,13 +2,15 @@
 //!
 //! API: <https://platform.openai.com/docs/api-reference/chat>.
 
+use self::answer::ChatDialect;
+use crate::record::WireId;
+use crate::wire::facts::{Wire, WireFunctions};
+use crate::wire::members::TextRules;
+
 mod answer;
-mod ask_again;
 mod calls;
 mod chunk;
 mod compose;
-mod facts;
-mod message;
 mod pairs;
 mod request;
 mod turns;
@@ -16,4 +18,43 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
-pub use facts::WIRE;
+pub static WIRE: Wire = Wire {
+    drops_blank_text: false,
+    absent_content: Some("null"),
+    calls_are_last: true,
+    companions: request::companions,
+    text: TextRules {
+        with_tools: &[
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "functions",
+            "function_call",
+            "prediction",
+        ],
+        of_model: &["reasoning_effort", "reasoning", "thinking", "verbosity"],
+        // The newer name comes first.
+        bounds: &[&["max_completion_tokens"], &["max_tokens"]],
+        always_bounds: false,
+        choice: Some((&["tool_choice"], [r#""none""#, r#""auto""#])),
+        ..TextRules::DEFAULT
+    },
+    ..Wire::new(
+        WireId::OpenaiChat,
+        "openai",
+        WireFunctions {
+            dialect: |view| Box::new(ChatDialect::new(view)),
+            read: request::read,
+            carry_over: request::carry_over,
+            text_inside: request::text_inside,
+            content: turns::content,
+            bound: turns::bound,
+            hidden_call: pairs::hidden_call,
+            put_beside: pairs::put_beside,
+            put_between: pairs::put_between,
+            ask_again: compose::ask_again,
+            compose: compose::compose,
+            stream_opening: compose::stream_opening,
+        },
+    )
+};
