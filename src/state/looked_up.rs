@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 
-use super::journal::{BodySide, ExchangeFilter, JournalError, JournalReader};
+use super::journal::{BodySide, ExchangeFilter, JournalReader, JournalResult};
 use super::store::records::Lookup;
-use super::store::{SharedStore, StoreError};
+use super::store::{SharedStore, StoreResult};
 use baton_core::handoffs::carry;
 use baton_core::record::{Handoff, HandoffId, HiddenPair, WireId};
 use baton_core::transcript::Transcript;
@@ -21,11 +21,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn called_again(
-        &self,
-        conversation: &str,
-        handoff: HandoffId,
-    ) -> Result<Option<Vec<String>>, JournalError> {
+    pub fn called_again(&self, conversation: &str, handoff: HandoffId) -> JournalResult<Option<Vec<String>>> {
         let filter = ExchangeFilter {
             conversation: Some(conversation.to_owned()),
             limit: NEWEST,
@@ -51,7 +47,7 @@ impl JournalReader {
 ///
 /// # Errors
 /// Returns an error if the store cannot be read.
-pub async fn pairs_since(store: &SharedStore, handoff: &Handoff) -> Result<Vec<HiddenPair>, StoreError> {
+pub async fn pairs_since(store: &SharedStore, handoff: &Handoff) -> StoreResult<Vec<HiddenPair>> {
     let conversation = store.conversation(&handoff.conversation).await?;
     match conversation.filter(|conversation| conversation.active == Some(handoff.id)) {
         Some(conversation) => {

@@ -11,9 +11,8 @@ use rusqlite::{Connection, params};
 
 use super::chunk_store::ChunkStore;
 use super::headers::HeaderModels;
-use super::note::JournalNote;
 use super::open_exchange::OpenExchange;
-use super::queue::MAX_LOST_ENDS;
+use super::queue::{JournalNote, MAX_LOST_ENDS};
 use baton_core::redact::Redactor;
 
 /// Maximum number of exchanges remembered as partial.

@@ -6,10 +6,9 @@
 use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
 
-use super::leg::{json, legs};
 use super::query::JournalReader;
-use super::row::size_of;
-use super::schema::JournalError;
+use super::row::{json, legs, size_of};
+use super::schema::JournalResult;
 use crate::telemetry::ExchangeFacts;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
@@ -81,7 +80,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn stopped(&self, filter: &BillFilter) -> Result<u64, JournalError> {
+    pub fn stopped(&self, filter: &BillFilter) -> JournalResult<u64> {
         let sql = "SELECT COUNT(*) FROM exchanges WHERE at_ms >= ?1 AND (?2 IS NULL OR conversation = ?2)
                    AND json_valid(event) AND json_extract(event, '$.brake') LIKE 'stopped%'";
         let parameters = params![filter.since_ms, filter.conversation];
@@ -93,7 +92,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn bill(&self, filter: &BillFilter, prices: &PriceTable) -> Result<Vec<BillEntry>, JournalError> {
+    pub fn bill(&self, filter: &BillFilter, prices: &PriceTable) -> JournalResult<Vec<BillEntry>> {
         let mut bill = Vec::new();
         let mut running: (Option<String>, ConversationBill) = Default::default();
         self.each_billed(filter.conversation.as_deref(), prices, |row, exchange| {
@@ -118,7 +117,7 @@ impl JournalReader {
         conversation: Option<&str>,
         prices: &PriceTable,
         mut each: impl FnMut(BilledRow, BilledExchange),
-    ) -> Result<(), JournalError> {
+    ) -> JournalResult<()> {
         let mut ask = self.conn.prepare_cached(
             "SELECT seq, id, conversation, at_ms, model, principal, received_bytes, head, event FROM exchanges
              WHERE (?1 IS NULL OR conversation = ?1) AND (call IS NULL OR call = 'generate')
@@ -133,7 +132,7 @@ impl JournalReader {
         Ok(())
     }
 
-    fn billed_exchange(&self, row: &BilledRow, prices: &PriceTable) -> Result<BilledExchange, JournalError> {
+    fn billed_exchange(&self, row: &BilledRow, prices: &PriceTable) -> JournalResult<BilledExchange> {
         let requested = row.entry.model.as_deref().unwrap_or_default();
         let agent = row.entry.agent.as_deref().unwrap_or_default();
         let query = WindowQuery {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::diff::MessageState;
-use super::leg::{EnvelopeChange, MessageSummary};
+use super::row::{EnvelopeChange, MessageSummary};
 use super::summary::{self, ShownPart};
 use baton_core::rewrite::ChangeReason;
 use baton_core::text::{Span, cost, json};

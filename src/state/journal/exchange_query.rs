@@ -4,22 +4,29 @@ use std::collections::HashMap;
 
 use rusqlite::OptionalExtension;
 
+use super::bill::BillFilter;
 use super::diff::{ComparedMessage, MessageFate, MessageState, compare};
-use super::exchange::{BodySize, ExchangeDetail, Headers, MessageList};
+use super::filter::RowFilter;
+use super::filter_terms::FilteredRow;
 use super::headers::{self, StoredHeaders};
-use super::leg::{EnvelopeChange, LegDetail, MessageSummary, legs};
-use super::query::{BodySide, JournalReader};
-use super::row::{CHAIN, with_legs};
-use super::schema::JournalError;
-use super::{envelope, explain, reasons};
+use super::query::{BodySide, ExchangeFilter, JournalReader, rows_of};
+use super::row::{
+    BodySize, CHAIN, EnvelopeChange, ExchangeDetail, ExchangeRow, Headers, LegDetail, MessageList,
+    MessageSummary, legs, with_legs,
+};
+use super::schema::JournalResult;
+use super::summary::{self, ShownPart};
+use super::{envelope, explain};
+use baton_core::bill::PriceTable;
 use baton_core::rewrite::ChangeReason;
+use serde::Serialize;
 
 impl JournalReader {
     /// Returns a body byte for byte, except for redactions. Returns `None` if there is none.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn body(&self, id: &str, side: BodySide) -> Result<Option<Vec<u8>>, JournalError> {
+    pub fn body(&self, id: &str, side: BodySide) -> JournalResult<Option<Vec<u8>>> {
         let nodes = match side {
             BodySide::Received | BodySide::Sent(_) => self.request_nodes(id, side)?,
             BodySide::Response(_) | BodySide::Shown => {
@@ -41,7 +48,7 @@ impl JournalReader {
     }
 
     /// Returns the chunk of a response. 0 if there is none.
-    fn answer_chunk(&self, id: &str, side: BodySide) -> Result<i64, JournalError> {
+    fn answer_chunk(&self, id: &str, side: BodySide) -> JournalResult<i64> {
         let Some(stored) = self.stored(id)? else {
             return Ok(0);
         };
@@ -63,7 +70,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn exchange(&self, id: &str) -> Result<Option<ExchangeDetail>, JournalError> {
+    pub fn exchange(&self, id: &str) -> JournalResult<Option<ExchangeDetail>> {
         let Some(stored) = self.stored(id)? else {
             return Ok(None);
         };
@@ -100,7 +107,7 @@ impl JournalReader {
         asked: [i64; 3],
         received: &mut MessageList,
         first: bool,
-    ) -> Result<(), JournalError> {
+    ) -> JournalResult<()> {
         let sent = &mut leg.sent;
         sent.messages = self.messages(leg.body[1])?;
         let whys: Vec<ChangeReason> = leg.changes.iter().map(|change| change.why).collect();
@@ -111,7 +118,7 @@ impl JournalReader {
         let ours = items(&sent.messages);
         let (theirs, mut fates) = compare(&items(&received.messages), &ours, &whys, &text);
         // Corrects reasons that depend on the position of a message.
-        reasons::name(&ours, &whys, &mut fates);
+        explain::name(&ours, &whys, &mut fates);
         mark(&mut sent.messages, &fates);
         let their_envelope;
         (their_envelope, sent.envelope) =
@@ -129,7 +136,7 @@ impl JournalReader {
     }
 
     /// Returns the messages of a list as summaries without their text.
-    pub(super) fn messages(&self, list: i64) -> Result<Vec<MessageSummary>, JournalError> {
+    pub(super) fn messages(&self, list: i64) -> JournalResult<Vec<MessageSummary>> {
         let sql = format!(
             "{CHAIN} SELECT c.piece, p.size, p.role, p.kind, p.line FROM chain c JOIN pieces p ON p.id = c.piece
              ORDER BY depth DESC"
@@ -155,14 +162,14 @@ impl JournalReader {
         Ok(all)
     }
 
-    fn headers(&self, kept: &StoredHeaders) -> Result<Vec<(String, String)>, JournalError> {
+    fn headers(&self, kept: &StoredHeaders) -> JournalResult<Vec<(String, String)>> {
         match kept.model {
             0 => Ok(Vec::new()),
             model => Ok(headers::read(&self.text(model)?, kept.own.as_deref())),
         }
     }
 
-    fn size(&self, chunk: i64) -> Result<u64, JournalError> {
+    fn size(&self, chunk: i64) -> JournalResult<u64> {
         let mut ask = self
             .conn
             .prepare_cached("SELECT size FROM pieces WHERE id = ?1")?;
@@ -173,7 +180,7 @@ impl JournalReader {
     }
 
     /// Returns the differences between two requests outside of their messages.
-    fn envelope_changes(&self, ours: [i64; 3], sent: [i64; 3]) -> Result<Vec<EnvelopeChange>, JournalError> {
+    fn envelope_changes(&self, ours: [i64; 3], sent: [i64; 3]) -> JournalResult<Vec<EnvelopeChange>> {
         // Equal chains have equal bytes, so nothing needs to be unpacked.
         if ours[0] == sent[0] && ours[2] == sent[2] {
             return Ok(Vec::new());
@@ -185,7 +192,7 @@ impl JournalReader {
     }
 
     /// Returns a request without its messages.
-    pub(super) fn envelope(&self, [head, _, tail]: [i64; 3]) -> Result<Vec<u8>, JournalError> {
+    pub(super) fn envelope(&self, [head, _, tail]: [i64; 3]) -> JournalResult<Vec<u8>> {
         let mut text = Vec::new();
         self.join(head, &mut text)?;
         self.join(tail, &mut text)?;
@@ -205,5 +212,159 @@ fn mark(messages: &mut [MessageSummary], fates: &[MessageFate]) {
     for (message, (state, why)) in messages.iter_mut().zip(fates) {
         message.state = *state;
         message.why = *why;
+    }
+}
+
+/// A message with all its parts, unabridged.
+#[derive(Debug, Serialize)]
+pub struct FullMessage {
+    /// Role of the message.
+    pub role: String,
+    pub parts: Vec<ShownPart>,
+}
+
+impl JournalReader {
+    /// Returns one message in full.
+    ///
+    /// # Errors
+    /// Returns an error if the journal cannot be read.
+    pub fn message(&self, id: &str, side: BodySide, i: usize) -> JournalResult<Option<FullMessage>> {
+        let Some([_, list, _]) = self.request_nodes(id, side)? else {
+            return Ok(None);
+        };
+        let messages = self.messages(list)?;
+        let Some(message) = messages.get(i) else {
+            return Ok(None);
+        };
+        let text = self.text(message.chunk)?;
+        let parts = summary::parts(&text, summary::role_named(&message.role));
+        Ok(Some(FullMessage {
+            role: message.role.clone(),
+            parts,
+        }))
+    }
+
+    /// Returns the system prompt or a tool of a request in full.
+    ///
+    /// # Errors
+    /// Returns an error if the journal cannot be read.
+    pub fn envelope_row(&self, id: &str, side: BodySide, i: usize) -> JournalResult<Option<FullMessage>> {
+        let Some(body) = self.request_nodes(id, side)? else {
+            return Ok(None);
+        };
+        let found = envelope::parts(&self.envelope(body)?, i);
+        Ok(found.map(|(role, parts)| FullMessage {
+            role: role.to_owned(),
+            parts,
+        }))
+    }
+
+    /// Returns the last nodes of a request's three chains.
+    pub(super) fn request_nodes(&self, id: &str, side: BodySide) -> JournalResult<Option<[i64; 3]>> {
+        let Some(stored) = self.stored(id)? else {
+            return Ok(None);
+        };
+        Ok(match side {
+            BodySide::Received => Some(stored.body),
+            BodySide::Sent(n) => {
+                let mut legs = legs(&self.conn, stored.seq)?.into_iter();
+                legs.find(|leg| leg.n == n).map(|leg| leg.body)
+            }
+            // Responses are single chunks without messages.
+            BodySide::Response(_) | BodySide::Shown => None,
+        })
+    }
+}
+
+/// Number of exchanges read at once.
+const BATCH: usize = 500;
+
+/// Selects exchanges, with the values that the filter's terms are compared with.
+#[derive(Debug, Clone)]
+pub struct RowQuery<'a> {
+    /// Conversation, position in the list, and maximum number.
+    pub range: ExchangeFilter,
+    pub filter: &'a RowFilter,
+    /// Prices for filters by cost.
+    pub prices: &'a PriceTable,
+    /// Prefix of chat commands.
+    pub command_prefix: &'a str,
+    /// Current time in milliseconds since the Unix epoch.
+    pub now_ms: u64,
+}
+
+impl RowQuery<'_> {
+    fn holds(&self, row: &ExchangeRow, costs: &HashMap<String, f64>) -> bool {
+        self.filter.holds(FilteredRow {
+            row,
+            cost: costs.get(&row.id).copied(),
+            now_ms: self.now_ms,
+            command_prefix: self.command_prefix,
+        })
+    }
+}
+
+impl JournalReader {
+    /// Returns the exchanges that match the filter, newest first.
+    ///
+    /// # Errors
+    /// Returns an error if the journal cannot be read.
+    pub fn filtered(&self, query: &RowQuery<'_>) -> JournalResult<Vec<ExchangeRow>> {
+        if query.filter.is_empty() {
+            return self.list(&query.range);
+        }
+        let limit = rows_of(query.range.limit);
+        let oldest = query.filter.oldest_ms(query.now_ms);
+        let costs = self.costs(query)?;
+        let mut range = ExchangeFilter {
+            failed: query.filter.is_of_failures(),
+            limit: BATCH,
+            ..query.range.clone()
+        };
+        let mut found = Vec::new();
+        loop {
+            let rows = self.list(&range)?;
+            let more = rows.len() == BATCH;
+            range.before = rows.last().map(|row| row.id.clone());
+            for row in rows {
+                // Rows are sorted by id, and so by time: no later row can match.
+                if row.at_ms < oldest {
+                    return Ok(found);
+                }
+                if query.holds(&row, &costs) {
+                    found.push(row);
+                }
+                if found.len() == limit {
+                    return Ok(found);
+                }
+            }
+            if !more {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Whether an exchange matches the filter.
+    ///
+    /// # Errors
+    /// Returns an error if the journal cannot be read.
+    pub fn is_filtered(&self, query: &RowQuery<'_>, row: &ExchangeRow) -> JournalResult<bool> {
+        let mut of_row = query.clone();
+        // Billing one conversation instead of the whole journal: the page asks this for every new exchange.
+        of_row.range.conversation.clone_from(&row.conversation);
+        Ok(query.holds(row, &self.costs(&of_row)?))
+    }
+
+    /// Returns the cost of each exchange if the filter uses costs.
+    fn costs(&self, query: &RowQuery<'_>) -> JournalResult<HashMap<String, f64>> {
+        if !query.filter.needs_cost() {
+            return Ok(HashMap::new());
+        }
+        let filter = BillFilter {
+            conversation: query.range.conversation.clone(),
+            since_ms: query.filter.oldest_ms(query.now_ms),
+        };
+        let bill = self.bill(&filter, query.prices)?.into_iter();
+        Ok(bill.filter_map(|entry| Some((entry.id, entry.cost?))).collect())
     }
 }

@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
 
 use super::retention::{collect, drop_exchange, empty_log};
-use super::schema::{self, JournalError};
+use super::schema::{self, JournalResult};
 
 /// Exchanges deleted in one transaction, so that a running proxy can write in between.
 const STEP: usize = 64;
@@ -59,7 +59,7 @@ pub fn forget(
     exchanges: ForgottenExchanges<'_>,
     is_serving: bool,
     dry_run: bool,
-) -> Result<u64, JournalError> {
+) -> JournalResult<u64> {
     if !schema::is_there(dir)? {
         return Ok(0);
     }

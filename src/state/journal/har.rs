@@ -3,10 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::exchange::ExchangeDetail;
-use super::leg::LegDetail;
 use super::query::{BodySide, JournalReader};
-use super::schema::JournalError;
+use super::row::{ExchangeDetail, LegDetail};
+use super::schema::JournalResult;
 use baton_core::text::date;
 
 /// Base URL shown for the agent's request, whose real one is unknown here.
@@ -17,7 +16,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn har(&self, id: &str) -> Result<Option<Value>, JournalError> {
+    pub fn har(&self, id: &str) -> JournalResult<Option<Value>> {
         let entries = self.har_entries(id)?;
         Ok((!entries.is_empty()).then(|| {
             json!({"log": {
@@ -33,7 +32,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn har_entries(&self, id: &str) -> Result<Vec<Value>, JournalError> {
+    pub fn har_entries(&self, id: &str) -> JournalResult<Vec<Value>> {
         let Some(exchange) = self.exchange(id)? else {
             return Ok(Vec::new());
         };
@@ -44,7 +43,7 @@ impl JournalReader {
         Ok(entries)
     }
 
-    fn agents_entry(&self, id: &str, exchange: &ExchangeDetail) -> Result<Value, JournalError> {
+    fn agents_entry(&self, id: &str, exchange: &ExchangeDetail) -> JournalResult<Value> {
         let event = &exchange.exchange.event;
         let wait = event.first_byte_ms.unwrap_or(0.0);
         let parts = HarEntry {
@@ -62,7 +61,7 @@ impl JournalReader {
         Ok(parts.json(method(exchange)))
     }
 
-    fn leg_entry(&self, id: &str, exchange: &ExchangeDetail, leg: &LegDetail) -> Result<Value, JournalError> {
+    fn leg_entry(&self, id: &str, exchange: &ExchangeDetail, leg: &LegDetail) -> JournalResult<Value> {
         let wait = leg.answered_ms.or(leg.ended_ms).unwrap_or_default();
         let parts = HarEntry {
             at_ms: leg.at_ms,
@@ -84,7 +83,7 @@ impl JournalReader {
         Ok(parts.json(method(exchange)))
     }
 
-    fn body_text(&self, id: &str, side: BodySide) -> Result<String, JournalError> {
+    fn body_text(&self, id: &str, side: BodySide) -> JournalResult<String> {
         let body = self.body(id, side)?.unwrap_or_default();
         Ok(String::from_utf8_lossy(&body).into_owned())
     }

@@ -20,23 +20,17 @@ mod chunk_store;
 mod chunks;
 mod diff;
 mod envelope;
-mod exchange;
 mod exchange_query;
 mod explain;
 mod filter;
 mod filter_terms;
-mod filtered_rows;
 mod forget;
 mod har;
 mod headers;
-mod leg;
 mod live_bodies;
-mod note;
-mod one_message;
 mod open_exchange;
 mod query;
 mod queue;
-mod reasons;
 mod recorder;
 mod references;
 mod retention;
@@ -45,7 +39,6 @@ mod schema;
 mod search;
 mod search_pattern;
 mod summary;
-mod tried;
 mod units;
 mod writer;
 
@@ -61,21 +54,20 @@ pub use baton_core::text::words::plural;
 pub use bill::{BillEntry, BillFilter};
 pub use bill_sums::{BillGroup, BillSum, NO_GROUP, PriceSource, SavingsReport};
 pub use diff::MessageState;
-pub use exchange::{BodySize, ExchangeDetail, Headers, MessageList};
+pub use exchange_query::{FullMessage, RowQuery};
 pub use filter::{FilterError, RowFilter};
 pub use filter_terms::FilteredRow;
-pub use filtered_rows::RowQuery;
 pub use forget::{ForgottenExchanges, forget};
 pub use headers::PackedHeaders;
-pub use leg::{EnvelopeChange, LegDetail, LegRequest, LegResponse, MessageSummary};
 pub use live_bodies::LivePart;
-pub use note::{CapturedBody, ReceivedRequest, RecordedBody, SentLeg};
-pub use one_message::FullMessage;
 pub use query::{BodySide, ConversationSummary, ExchangeFilter, JournalReader, JournalTotals};
-pub use queue::LiveEvent;
+pub use queue::{CapturedBody, LiveEvent, ReceivedRequest, RecordedBody, SentLeg};
 pub use recorder::{BodyCapture, Recorder, Recording};
-pub use row::{ExchangeRow, LegChange};
-pub use schema::{FILE, JournalError};
+pub use row::{
+    BodySize, EnvelopeChange, ExchangeDetail, ExchangeRow, Headers, LegChange, LegDetail, LegRequest,
+    LegResponse, MessageList, MessageSummary,
+};
+pub use schema::{FILE, JournalError, JournalResult};
 pub use search::{SearchHit, SearchResult, TextPosition};
 pub use summary::ShownPart;
 pub use units::{short, unsent};
@@ -96,7 +88,7 @@ use crate::config::{Journal as Settings, Secret};
 ///
 /// # Errors
 /// Returns an error if an existing file cannot be opened. The caller continues with [`Recorder::off`].
-pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorder, JournalError> {
+pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> JournalResult<Recorder> {
     if !settings.enabled {
         return Ok(Recorder::off());
     }

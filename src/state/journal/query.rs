@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::chunk_store::unpack;
 use super::row::{CHAIN, COLUMNS, ExchangeRow, StoredRow, stored_row, with_legs};
-use super::schema::{self, JournalError};
+use super::schema::{self, JournalResult};
 use crate::telemetry::ExchangeFacts;
 
 /// Returns the number of rows for a limit. 0 means the maximum.
@@ -112,7 +112,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read, or has another version.
-    pub fn open(dir: &Path) -> Result<Option<Self>, JournalError> {
+    pub fn open(dir: &Path) -> JournalResult<Option<Self>> {
         Ok(schema::open_reader(dir)?.map(|conn| Self { conn }))
     }
 
@@ -120,7 +120,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn list(&self, filter: &ExchangeFilter) -> Result<Vec<ExchangeRow>, JournalError> {
+    pub fn list(&self, filter: &ExchangeFilter) -> JournalResult<Vec<ExchangeRow>> {
         let sql = format!(
             "SELECT {COLUMNS} WHERE (?1 IS NULL OR e.conversation = ?1) AND (?2 IS NULL OR e.id < ?2)
              AND (NOT ?4 OR e.failed) ORDER BY e.id DESC LIMIT ?3"
@@ -146,7 +146,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn context_tokens(&self, conversation: &str) -> Result<Option<(u64, Option<String>)>, JournalError> {
+    pub fn context_tokens(&self, conversation: &str) -> JournalResult<Option<(u64, Option<String>)>> {
         /// Number of exchanges examined.
         const NEWEST: usize = 20;
         let rows = self.list(&ExchangeFilter {
@@ -166,7 +166,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, ExchangeRow)>, JournalError> {
+    pub fn ended_after(&self, last: i64, limit: usize) -> JournalResult<Vec<(i64, ExchangeRow)>> {
         let sql = format!("SELECT {COLUMNS} WHERE e.ended > ?1 ORDER BY e.ended LIMIT ?2");
         let mut ask = self.conn.prepare_cached(&sql)?;
         // Column 10 is `ended`.
@@ -182,7 +182,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn last_end(&self) -> Result<i64, JournalError> {
+    pub fn last_end(&self) -> JournalResult<i64> {
         let last = self
             .conn
             .query_row("SELECT COALESCE(MAX(ended), 0) FROM exchanges", [], |row| {
@@ -195,14 +195,14 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn row(&self, id: &str) -> Result<Option<ExchangeRow>, JournalError> {
+    pub fn row(&self, id: &str) -> JournalResult<Option<ExchangeRow>> {
         let stored = self.stored(id)?;
         stored
             .map(|row| with_legs(&self.conn, row, &mut HashMap::new()))
             .transpose()
     }
 
-    pub(super) fn stored(&self, id: &str) -> Result<Option<StoredRow>, JournalError> {
+    pub(super) fn stored(&self, id: &str) -> JournalResult<Option<StoredRow>> {
         let sql = format!("SELECT {COLUMNS} WHERE e.id = ?1");
         let mut ask = self.conn.prepare_cached(&sql)?;
         Ok(ask.query_row([id], stored_row).optional()?)
@@ -212,7 +212,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn fired_in(&self, conversation: &str, handoff: &str) -> Result<Option<String>, JournalError> {
+    pub fn fired_in(&self, conversation: &str, handoff: &str) -> JournalResult<Option<String>> {
         // An event that is not valid JSON must not fail the whole query.
         let mut ask = self.conn.prepare_cached(
             "SELECT e.id FROM exchanges e, json_each(CASE WHEN json_valid(e.event) THEN e.event ELSE '{}' END, '$.fired') f
@@ -229,7 +229,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn conversations_of_run(&self, run: &str) -> Result<Vec<String>, JournalError> {
+    pub fn conversations_of_run(&self, run: &str) -> JournalResult<Vec<String>> {
         let mut ask = self.conn.prepare_cached(
             "SELECT conversation FROM exchanges WHERE id > ?1 AND conversation IS NOT NULL AND json_valid(event)
              AND json_extract(event, '$.run') = ?1 GROUP BY conversation ORDER BY MAX(id) DESC",
@@ -242,7 +242,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn last_of_run(&self, run: &str) -> Result<Option<ExchangeFacts>, JournalError> {
+    pub fn last_of_run(&self, run: &str) -> JournalResult<Option<ExchangeFacts>> {
         let sql = "SELECT event FROM exchanges
              WHERE id > ?1 AND json_valid(event) AND json_extract(event, '$.run') = ?1 ORDER BY id DESC LIMIT 1";
         let event = self.conn.query_row(sql, [run], |row| row.get::<_, String>(0));
@@ -255,7 +255,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn has_open_after(&self, id: &str) -> Result<bool, JournalError> {
+    pub fn has_open_after(&self, id: &str) -> JournalResult<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM exchanges WHERE id > ?1 AND ended IS NULL)";
         Ok(self.conn.query_row(sql, [id], |row| row.get(0))?)
     }
@@ -264,7 +264,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn leg_sent_ms(&self, id: &str, leg: u32) -> Result<Option<u64>, JournalError> {
+    pub fn leg_sent_ms(&self, id: &str, leg: u32) -> JournalResult<Option<u64>> {
         let mut ask = self.conn.prepare_cached(
             "SELECT l.at_ms FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
         )?;
@@ -275,7 +275,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn ids(&self, beginning: &str) -> Result<Vec<String>, JournalError> {
+    pub fn ids(&self, beginning: &str) -> JournalResult<Vec<String>> {
         // Not `LIKE`, because a user's input may contain its wildcards.
         let mut ask = self.conn.prepare_cached(
             "SELECT id FROM exchanges WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 2",
@@ -288,11 +288,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn conversations(
-        &self,
-        key: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<ConversationSummary>, JournalError> {
+    pub fn conversations(&self, key: Option<&str>, limit: usize) -> JournalResult<Vec<ConversationSummary>> {
         let mut ask = self.conn.prepare_cached(&format!(
             "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
              MAX(e.at_ms), {RECEIVED}, SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
@@ -326,7 +322,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn totals(&self) -> Result<JournalTotals, JournalError> {
+    pub fn totals(&self) -> JournalResult<JournalTotals> {
         let totals = self.conn.query_row(
             &format!(
                 "SELECT COUNT(*), COUNT(DISTINCT conversation), COALESCE(SUM(fired), 0), COALESCE({RECEIVED}, 0),
@@ -351,7 +347,7 @@ impl JournalReader {
     }
 
     /// Appends the text of a chain of chunks to `out`.
-    pub(super) fn join(&self, node: i64, out: &mut Vec<u8>) -> Result<(), JournalError> {
+    pub(super) fn join(&self, node: i64, out: &mut Vec<u8>) -> JournalResult<()> {
         let sql = format!(
             "{CHAIN} SELECT c.gap, p.body, p.packed, p.size FROM chain c JOIN pieces p ON p.id = c.piece
              ORDER BY depth DESC"
@@ -367,7 +363,7 @@ impl JournalReader {
         Ok(())
     }
 
-    pub(super) fn text(&self, chunk: i64) -> Result<Vec<u8>, JournalError> {
+    pub(super) fn text(&self, chunk: i64) -> JournalResult<Vec<u8>> {
         let mut ask = self
             .conn
             .prepare_cached("SELECT body, packed, size FROM pieces WHERE id = ?1")?;

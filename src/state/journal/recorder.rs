@@ -13,8 +13,10 @@ use tokio::sync::broadcast;
 
 use super::headers::PackedHeaders;
 use super::live_bodies::{LiveBodies, LivePart};
-use super::note::{CapturedBody, JournalNote, LegNote, ReceivedRequest, SentLeg};
-use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange};
+use super::queue::{
+    CapturedBody, JournalNote, LegNote, LiveEvent, NoteQueue, QueueLoad, ReceivedRequest, RecordedExchange,
+    SentLeg,
+};
 use crate::sync::locked;
 use crate::telemetry::ExchangeEvent;
 use baton_core::redact::Redactor;

@@ -78,6 +78,9 @@ const SCHEMA: &str = "
 #[derive(Debug)]
 pub struct JournalError(String);
 
+/// A result of reading or writing the journal.
+pub type JournalResult<T> = Result<T, JournalError>;
+
 impl std::fmt::Display for JournalError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
@@ -116,7 +119,7 @@ pub(super) fn file(dir: &Path) -> PathBuf {
 }
 
 /// Creates the file, readable only by its owner, and opens it.
-pub(super) fn make(dir: &Path) -> Result<Connection, JournalError> {
+pub(super) fn make(dir: &Path) -> JournalResult<Connection> {
     crate::store::make_dir(dir).map_err(|error| JournalError(error.message))?;
     let file = file(dir);
     crate::store::make_whole(&file, fill, JournalError::from)?;
@@ -124,12 +127,12 @@ pub(super) fn make(dir: &Path) -> Result<Connection, JournalError> {
 }
 
 /// Whether the file exists.
-pub(super) fn is_there(dir: &Path) -> Result<bool, JournalError> {
+pub(super) fn is_there(dir: &Path) -> JournalResult<bool> {
     Ok(fs::exists(file(dir))?)
 }
 
 /// Opens the file for writing.
-pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
+pub(super) fn open(dir: &Path) -> JournalResult<Connection> {
     let file = file(dir);
     let mut conn = connect(&file)?;
     // `NORMAL` may lose the last exchanges in a power loss but never breaks the file. Only the store must not
@@ -152,7 +155,7 @@ pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<(
 
 /// Creates the tables without flushing. The caller flushes the new file once, while SQLite would flush ten
 /// times.
-fn fill(temp: &Path) -> Result<(), JournalError> {
+fn fill(temp: &Path) -> JournalResult<()> {
     let mut conn = connect(temp)?;
     // Must precede the first table. `auto_vacuum` allows a shrunken journal to return its pages to the file
     // system.
@@ -167,7 +170,7 @@ fn fill(temp: &Path) -> Result<(), JournalError> {
 /// Opens an existing file for reading. Returns `None` if nothing was ever written.
 ///
 /// Not opened with the read-only flag: SQLite could not replay the log that a killed process left.
-pub(super) fn open_reader(dir: &Path) -> Result<Option<Connection>, JournalError> {
+pub(super) fn open_reader(dir: &Path) -> JournalResult<Option<Connection>> {
     let file = file(dir);
     match fs::metadata(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::chunk_store::unpack;
 use super::envelope;
-use super::leg::{LegDetail, legs};
 use super::query::JournalReader;
-use super::schema::JournalError;
+use super::row::{LegDetail, legs};
+use super::schema::JournalResult;
 use super::search_pattern::{SearchPattern, last_chars};
 
 /// Maximum bytes of text that one search reads.
@@ -65,7 +65,7 @@ impl JournalReader {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
-    pub fn search(&self, wanted: &str, limit: usize) -> Result<SearchResult, JournalError> {
+    pub fn search(&self, wanted: &str, limit: usize) -> JournalResult<SearchResult> {
         let Some(wanted) = SearchPattern::new(wanted) else {
             return Ok(SearchResult::default());
         };
@@ -100,7 +100,7 @@ impl JournalReader {
         wanted: &SearchPattern,
         limit: usize,
         hits: &mut SearchHits,
-    ) -> Result<(), JournalError> {
+    ) -> JournalResult<()> {
         let mut ask = self.conn.prepare_cached(
             "SELECT * FROM (
                 SELECT seq, 'received', headers_own AS own FROM exchanges UNION ALL
@@ -127,7 +127,7 @@ impl JournalReader {
     ///
     /// Walks from the chunk to the ends of all its chains. Needed only if the exchange that brought the chunk
     /// was deleted.
-    fn holder(&self, chunk: i64) -> Result<Option<i64>, JournalError> {
+    fn holder(&self, chunk: i64) -> JournalResult<Option<i64>> {
         let mut ask = self.conn.prepare_cached(
             "WITH RECURSIVE descendants (id) AS (
                 SELECT id FROM nodes WHERE piece = ?1
@@ -146,7 +146,7 @@ impl JournalReader {
         chunk: i64,
         snippet: [String; 3],
         wanted: &SearchPattern,
-    ) -> Result<Option<SearchHit>, JournalError> {
+    ) -> JournalResult<Option<SearchHit>> {
         let mut ask = self.conn.prepare_cached(
             "SELECT e.id, e.conversation, e.at_ms, t.title FROM exchanges e
              LEFT JOIN titles t ON t.conversation = e.conversation WHERE e.seq = ?1",
@@ -236,7 +236,7 @@ fn position_of(
     (exchange, side): (&str, &str),
     chunk: i64,
     wanted: &SearchPattern,
-) -> Result<TextPosition, JournalError> {
+) -> JournalResult<TextPosition> {
     // A chunk that is not in a body belongs to the headers.
     let headers = TextPosition {
         of: "headers",
@@ -281,7 +281,7 @@ fn in_body(
     body: [i64; 3],
     chunk: i64,
     wanted: &SearchPattern,
-) -> Result<Option<TextPosition>, JournalError> {
+) -> JournalResult<Option<TextPosition>> {
     let position = |of, i| TextPosition {
         of,
         leg: None,

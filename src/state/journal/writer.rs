@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 
 use super::archive::Archive;
-use super::note::JournalNote;
-use super::queue::{LiveEvent, QueueLoad};
+use super::queue::{JournalNote, LiveEvent, QueueLoad};
 use super::retention::{self, JournalBounds};
 use crate::clock::now_ms;
 

@@ -15,7 +15,6 @@ mod record_list;
 mod repeats;
 mod stored_insertions;
 mod truncated_ids;
-mod view_length;
 mod written_bytes;
 
 #[cfg(test)]

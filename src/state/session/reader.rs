@@ -11,7 +11,7 @@ use super::truncated_ids::is_unguessable;
 use super::{CallsAfterCut, LiveConversation, NewCalls, Sessions};
 use crate::store::records::Lookup;
 use crate::store::seals::Seals;
-use crate::store::{HandoffFilter, StoreError};
+use crate::store::{HandoffFilter, StoreError, StoreResult};
 use baton_core::plan::{
     AgentCall, Answer, ListedRecords, MissingRecords, Need, PairsAfter, Plan, PlanWrite, Records,
 };
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub async fn read_for(&mut self, call: &AgentCall, needs: MissingRecords) -> Result<(), StoreError> {
+    pub async fn read_for(&mut self, call: &AgentCall, needs: MissingRecords) -> StoreResult<()> {
         if let Some(live) = self.live.clone() {
             self.walk_calls(call, &live, &needs);
         }
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
-    pub async fn read(&mut self, needs: MissingRecords) -> Result<(), StoreError> {
+    pub async fn read(&mut self, needs: MissingRecords) -> StoreResult<()> {
         self.reads += 1;
         if self.reads > MAX_READS {
             return Err(StoreError::new(format!(
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Returns an error if the store cannot be written and the request cannot be served without the write.
-    pub async fn write(&mut self, plan: &mut Plan) -> Result<usize, StoreError> {
+    pub async fn write(&mut self, plan: &mut Plan) -> StoreResult<usize> {
         let (sessions, now_ms, mut lost) = (self.sessions, self.now_ms, 0);
         let effects = std::mem::take(&mut plan.effects);
         let Some(live) = &self.live else {
@@ -197,11 +197,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn read_all(&self, needs: &MissingRecords) -> Vec<Result<Answer, StoreError>> {
+    async fn read_all(&self, needs: &MissingRecords) -> Vec<StoreResult<Answer>> {
         join_all(needs.iter().map(|need| self.answer(need))).await
     }
 
-    async fn answer(&self, need: &Need) -> Result<Answer, StoreError> {
+    async fn answer(&self, need: &Need) -> StoreResult<Answer> {
         let (sessions, principal) = (self.sessions, self.principal);
         let store = sessions.store();
         Ok(match need {
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the records that this conversation's record lists.
-    async fn listed(&self, live: &LiveConversation) -> Result<ListedRecords, StoreError> {
+    async fn listed(&self, live: &LiveConversation) -> StoreResult<ListedRecords> {
         let (sessions, now) = (self.sessions, self.now_ms);
         let (cut_points, insertions) = (sessions.left_out(live, now), sessions.insertions_of(live, now));
         let (pairs, cut_points, insertions) =
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns a handoff and its ancestors, newest first.
-    async fn line(&self, id: HandoffId) -> Result<Vec<Arc<Handoff>>, StoreError> {
+    async fn line(&self, id: HandoffId) -> StoreResult<Vec<Arc<Handoff>>> {
         let (mut line, mut next) = (Vec::new(), Some(id));
         // Bounded, because a chain of ancestors may be as long as the session.
         while let Some(id) = next.filter(|_| line.len() < MAX_LEFT_OUT) {
@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
     /// Returns up to two handoffs that an id may refer to, which may be truncated.
     ///
     /// If several users reach the proxy, the id of another conversation's handoff must contain random bits.
-    async fn between(&self, ids: (HandoffId, HandoffId)) -> Result<Vec<HandoffId>, StoreError> {
+    async fn between(&self, ids: (HandoffId, HandoffId)) -> StoreResult<Vec<HandoffId>> {
         let limits = self.sessions.truncated_ids.as_ref().filter(|_| ids.0 != ids.1);
         if limits.is_some_and(|limits| !limits.may_look_up(self.principal, ids, self.now_ms)) {
             return Ok(Vec::new());
@@ -295,13 +295,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the handoff at which this conversation's newest request was cut.
-    async fn active_in(&self, key: &str) -> Result<Option<HandoffId>, StoreError> {
+    async fn active_in(&self, key: &str) -> StoreResult<Option<HandoffId>> {
         let (sessions, now) = (self.sessions, self.now_ms);
         Ok(sessions.open(key, self.principal, now).await?.active())
     }
 
     /// Returns the newest handoffs that are active in their conversations.
-    async fn newest_active(&self) -> Result<Vec<HandoffId>, StoreError> {
+    async fn newest_active(&self) -> StoreResult<Vec<HandoffId>> {
         let filter = HandoffFilter {
             principal: Some(self.principal.to_owned()),
             // An archived handoff may still be active in its conversation.
@@ -345,7 +345,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the pairs next to the calls of the walk.
-    async fn pairs_after(&self) -> Result<PairsAfter, StoreError> {
+    async fn pairs_after(&self) -> StoreResult<PairsAfter> {
         let Some((_, calls)) = &self.calls else {
             return Ok(PairsAfter::default());
         };

@@ -4,7 +4,6 @@
 //! survives a crash of the process.
 
 pub mod copy_and_check;
-mod error;
 pub mod forget;
 mod record_text;
 pub mod records;
@@ -18,14 +17,12 @@ mod copy_and_check_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use async_trait::async_trait;
 
-use self::error::foreign_record;
-pub use self::error::{StoreError, StoreResult};
 use self::records::{
     Lookup, Placed, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
 };
@@ -370,4 +367,36 @@ fn random(bytes: &mut [u8]) -> io::Result<()> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A failed store call. The agent never caused it, and a retry may succeed.
+#[derive(Debug, Clone)]
+pub struct StoreError {
+    /// The operation and its error, for the log.
+    pub message: String,
+}
+
+/// The result of a store call.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+impl StoreError {
+    /// Creates an error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// Returns the error for writing to another principal's record. Ids are random, so this is a bug, not a race.
+pub(super) fn foreign_record(what: &str) -> StoreError {
+    StoreError::new(format!("{what}: the id belongs to another principal"))
 }

@@ -6,24 +6,18 @@
 mod charge;
 mod facts;
 mod fields;
-mod handoff;
 mod line;
 mod metrics;
-mod models;
 mod otlp;
-mod parts;
 pub mod prometheus;
-mod series;
 mod setup;
 
 pub use charge::{BudgetUse, Charge, ProviderLimit};
 pub use facts::ExchangeFacts;
 pub(crate) use facts::{FACTS, Fact, FactValue, FilterKind, TextsOf, ValueOf};
-pub use handoff::HandoffEvent;
 pub use line::size;
 pub use metrics::{Metrics, ModelPricing};
 pub use otlp::{ParentSpan, Traces};
-pub use parts::{DraftEvent, ExceededLimit, LegEnd, ServerAddress, ThinkingRetry};
 pub use setup::start;
 
 use std::borrow::Cow;
@@ -34,9 +28,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use baton_core::record::WireId;
+use baton_core::handoffs::document::HandoffSize;
+use baton_core::handoffs::draft::{AcceptedDraft, DraftEnd};
+use baton_core::record::{CarriedState, Handoff, HandoffOrigin, WireId};
 use baton_core::redact::Redactor;
 use baton_core::wire::{LegReport, StopReason, Usage};
+use std::collections::BTreeMap;
 
 baton_core::named! {
     /// How an exchange ended.
@@ -219,6 +216,188 @@ fn shortened(text: &str) -> &str {
 
 pub fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}
+
+/// An attempt at a draft. An automatic trigger may try several methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftEvent {
+    /// Origin of the request, by [`HandoffOrigin`]'s names: `person`, `auto`, `api`.
+    pub origin: &'static str,
+    /// `oneshot`, `bundle`, `local`. `given` if the caller supplied the document, `none` if nothing was
+    /// tried.
+    pub method: &'static str,
+    /// Outcome: `complete`, `empty`, `cancelled`, or the reason for the failure.
+    pub outcome: &'static str,
+}
+
+impl DraftEvent {
+    /// Method of a document that the caller supplied.
+    pub const GIVEN: &str = "given";
+    /// Method if nothing was tried.
+    pub const NONE: &str = "none";
+
+    /// Returns the event of a document without an attempt: supplied by the caller, or missing because there
+    /// was nothing to try.
+    ///
+    /// `drafted` tells whether a document was requested from a draft method.
+    pub fn untried(
+        origin: HandoffOrigin,
+        made: &Result<AcceptedDraft, DraftEnd>,
+        drafted: bool,
+    ) -> Option<Self> {
+        let (method, outcome) = match made {
+            Ok(AcceptedDraft { method: None, .. }) => (Self::GIVEN, "complete"),
+            Err(end @ (DraftEnd::NothingYet | DraftEnd::Internal)) if drafted => (Self::NONE, end.outcome()),
+            // Anything else was an attempt, which has its own event.
+            _ => return None,
+        };
+        Some(Self {
+            origin: origin.name(),
+            method,
+            outcome,
+        })
+    }
+
+    /// Returns the note for the log line, if there is no document.
+    pub(super) fn note(&self) -> Option<String> {
+        let outcome = self.outcome.replace('_', " ");
+        (self.outcome != "complete").then(|| match self.method {
+            Self::NONE => format!("no draft: {outcome}"),
+            method => format!("draft ({method}) {outcome}"),
+        })
+    }
+}
+
+/// How a leg ended, as upstream reported it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegEnd {
+    /// Upstream's id of the response. Empty if it gave none.
+    pub id: String,
+    /// Reason why the model stopped.
+    pub stop: StopReason,
+}
+
+/// Host and port of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerAddress {
+    /// Host name or address.
+    pub host: String,
+    /// Port, even if it is the default of the scheme.
+    pub port: u16,
+}
+
+baton_core::named! {
+    /// Key of the section `limits` that a refused request exceeded.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ExceededLimit {
+        MaxConcurrentRequests = "max_concurrent_requests",
+        BodiesBytes = "bodies_bytes",
+        BodyBytes = "body_bytes",
+    }
+}
+
+baton_core::named! {
+    /// Outcome of repeating a cut request without the thinking that upstream rejected.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ThinkingRetry {
+        /// Upstream accepted the request. Later requests omit the same thinking.
+        Accepted = "accepted",
+        /// The repeated request failed as well.
+        Refused = "refused",
+    }
+}
+
+/// A handoff that fired. The field names are part of the API.
+///
+/// It is logged and sent to live viewers when it is stored, and counted when its exchange ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HandoffEvent {
+    pub id: String,
+    /// Exchange that contains the handoff.
+    pub exchange: String,
+    /// Key of the conversation.
+    pub conversation: String,
+    /// Origin of the handoff, by the names of `HandoffOrigin`.
+    pub origin: &'static str,
+    /// Reason, if one was given. Redacted.
+    pub reason: Option<String>,
+    pub wire: &'static str,
+    /// Requested model.
+    pub model: Option<String>,
+    /// Time of the handoff in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Bytes of the carry-over prompt.
+    pub prompt_bytes: u64,
+    /// Bytes of the upstream request in whose response the handoff fired.
+    pub before_bytes: u64,
+    /// Bytes of the first upstream request after the handoff.
+    pub after_bytes: u64,
+    /// Number of rules, to-dos and contradicted claims that the prompt lacked, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing_items: BTreeMap<&'static str, u32>,
+    /// Number of lookups repeated after the previous handoff, as `carry::looked_up_again` defines them.
+    /// `None` if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relookups: Option<u64>,
+}
+
+/// Counts by kind the items that a prompt lacked.
+fn missing_items(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
+    let mut kinds = BTreeMap::new();
+    let lacking = handoff
+        .carried
+        .iter()
+        .filter(|item| item.state != CarriedState::InPrompt);
+    for item in lacking {
+        *kinds.entry(item.kind.name()).or_default() += 1;
+    }
+    kinds
+}
+
+impl HandoffEvent {
+    /// Builds the event of a handoff stored in `exchange`. The request sizes are in bytes.
+    ///
+    /// Strings from the model and the agent are redacted, since the event goes to the log and to viewers.
+    pub fn from_handoff(handoff: &Handoff, exchange: &str, bytes: HandoffSize, redactor: &Redactor) -> Self {
+        let clean = |text: &Option<String>| text.as_deref().map(|text| redactor.text(text).into_owned());
+        Self {
+            id: handoff.id.to_string(),
+            exchange: exchange.to_owned(),
+            conversation: handoff.conversation.clone(),
+            origin: handoff.origin.name(),
+            reason: clean(&handoff.reason),
+            wire: handoff.wire.name(),
+            model: clean(&handoff.model),
+            at_ms: handoff.created_ms,
+            prompt_bytes: handoff.prompt.len() as u64,
+            before_bytes: bytes.before,
+            after_bytes: bytes.after,
+            missing_items: missing_items(handoff),
+            // Set by the caller, which has the transcript to count them in.
+            relookups: None,
+        }
+    }
+
+    /// Logs the handoff with all its fields.
+    pub fn log(&self) {
+        tracing::info!(
+            target: "baton",
+            {
+            baton.handoff = self.id,
+            baton.exchange = self.exchange,
+            gen_ai.conversation.id = self.conversation,
+            baton.origin = self.origin,
+            baton.reason = self.reason.as_deref().map(shortened),
+            baton.wire = self.wire,
+            baton.prompt_bytes = self.prompt_bytes,
+            baton.before_bytes = self.before_bytes,
+            baton.after_bytes = self.after_bytes,
+            },
+            "handoff"
+        );
+    }
 }
 
 #[cfg(test)]

@@ -2,30 +2,24 @@
 //!
 //! The file, the environment, the flags, a reload and the test of the documented default all use this table.
 
-mod brake;
 mod draft;
 mod handoff;
-mod journal;
 mod key;
-mod limits;
 mod log;
 mod server;
 mod store;
 mod upstreams;
 
-pub(super) use self::brake::BRAKE;
 pub use self::draft::{ChatCommandPolicy, DraftPolicy, RecallPolicy};
 pub use self::handoff::{
     DocumentPolicy, HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, PreambleMode, SubagentThresholds,
     TranscriptDetail,
 };
-pub use self::journal::Journal;
 pub(super) use self::key::{ConfigKey, KeySection};
-pub use self::limits::{AgentWaits, LimitConfig};
-pub use self::log::{Bill, Log, Telemetry};
-pub use self::server::{Admin, ListenerConfig};
+pub use self::log::{Bill, Journal, Log, Telemetry};
+pub use self::server::{Admin, AgentWaits, LimitConfig, ListenerConfig};
 pub use self::store::{ServerDurability, StoreConfig, StoreKind, StoreRetention};
-pub(super) use self::upstreams::{CLIENT, CLIENT_FILE, UPSTREAM};
+pub(super) use self::upstreams::{BRAKE, CLIENT, CLIENT_FILE, UPSTREAM};
 pub use self::upstreams::{ClientKey, UpstreamConfig};
 use super::Config;
 
@@ -49,8 +43,8 @@ pub(super) const SECTIONS: &[KeySection] = &[
     log::LOG,
     log::TELEMETRY,
     log::BILL,
-    journal::JOURNAL,
-    limits::LIMITS,
+    log::JOURNAL,
+    server::LIMITS,
 ];
 
 /// Returns the names of all sections.
@@ -109,6 +103,6 @@ impl Config {
 /// The default sets every key that is not optional (a test checks it), so none of these values is ever used.
 pub(super) fn blank() -> Config {
     let mut config = Config::default();
-    config.limits.upstream_idle = limits::UPSTREAM_IDLE;
+    config.limits.upstream_idle = server::UPSTREAM_IDLE;
     config
 }

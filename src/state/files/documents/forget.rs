@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::steps::{JSON, MARKDOWN};
 use super::value::{DocumentError, document_error};
-use crate::files::yaml_files::{FileError, HandoffDirectory};
+use crate::files::yaml_files::{FileError, FileResult, HandoffDirectory};
 use crate::store::{HandoffFilter, SharedStore};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::names;
@@ -27,7 +27,7 @@ pub struct FiledHandoff {
 ///
 /// # Errors
 /// Returns an error if the directory cannot be read.
-pub fn filed(directory: &HandoffDirectory) -> Result<Vec<FiledHandoff>, FileError> {
+pub fn filed(directory: &HandoffDirectory) -> FileResult<Vec<FiledHandoff>> {
     let yaml = directory.handoffs()?.into_iter().map(|(id, at)| FiledHandoff {
         id,
         created: at.seconds,
@@ -63,7 +63,7 @@ pub fn delete_files(
     ids: &HashSet<HandoffId>,
     client: Option<&str>,
     dry_run: bool,
-) -> Result<Vec<PathBuf>, FileError> {
+) -> FileResult<Vec<PathBuf>> {
     let prefix = client.map(names::client_prefix);
     let is_selected = |session: &str, handoff: Option<HandoffId>| {
         handoff.is_some_and(|id| ids.contains(&id))

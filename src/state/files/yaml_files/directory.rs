@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use super::error::FileError;
+use super::error::{FileError, FileResult};
 use super::newest;
 use crate::disk::{self, FileAccess};
 use baton_core::handoffs::yaml::names;
@@ -28,7 +28,7 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// Returns an error if the path is relative and the working directory is unknown.
-    pub fn new(dir: &Path) -> Result<Self, FileError> {
+    pub fn new(dir: &Path) -> FileResult<Self> {
         Ok(Self {
             dir: absolute(dir)?,
             kept: KEPT,
@@ -48,7 +48,7 @@ impl HandoffDirectory {
     }
 
     /// Returns the directory of a session. An empty name means `general`.
-    pub(super) fn session_dir(&self, session: &str) -> Result<PathBuf, FileError> {
+    pub(super) fn session_dir(&self, session: &str) -> FileResult<PathBuf> {
         let name = names::session(session);
         let dir = self.dir.join(name);
         if !names::is_session(name) {
@@ -64,14 +64,14 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read.
-    pub fn sessions(&self) -> Result<Vec<String>, FileError> {
+    pub fn sessions(&self) -> FileResult<Vec<String>> {
         let mut sessions = self.directories(has_files)?;
         sessions.sort();
         Ok(sessions)
     }
 
     /// Returns the names of the sessions whose directory satisfies `has_some`.
-    pub(super) fn directories(&self, has_some: impl Fn(&Path) -> bool) -> Result<Vec<String>, FileError> {
+    pub(super) fn directories(&self, has_some: impl Fn(&Path) -> bool) -> FileResult<Vec<String>> {
         // Other programs may keep other entries here.
         let directories = entries(&self.dir)?.into_iter().filter(|(name, kind)| {
             kind.is_dir() && names::is_session(name) && has_some(&self.dir.join(name))
@@ -89,7 +89,7 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// Returns an error if a directory cannot be read.
-    pub fn count(&self) -> Result<u64, FileError> {
+    pub fn count(&self) -> FileResult<u64> {
         let mut count = 0;
         for session in self.sessions()? {
             count += self.files(&session)?.len() as u64;
@@ -101,14 +101,14 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read.
-    pub fn paths(&self, session: &str) -> Result<Vec<PathBuf>, FileError> {
+    pub fn paths(&self, session: &str) -> FileResult<Vec<PathBuf>> {
         let dir = self.session_dir(session)?;
         let sorted = newest::sort(&dir, self.files(session)?);
         Ok(sorted.into_iter().map(|name| dir.join(name)).collect())
     }
 
     /// Returns the names of a session's files, unordered.
-    pub(super) fn files(&self, session: &str) -> Result<Vec<String>, FileError> {
+    pub(super) fn files(&self, session: &str) -> FileResult<Vec<String>> {
         let dir = self.session_dir(session)?;
         no_links(&dir)?;
         files_in(&dir)
@@ -123,7 +123,7 @@ impl HandoffDirectory {
 }
 
 /// Returns the names of the handoff files in a directory.
-pub(super) fn files_in(dir: &Path) -> Result<Vec<String>, FileError> {
+pub(super) fn files_in(dir: &Path) -> FileResult<Vec<String>> {
     let all = entries(dir)?.into_iter();
     let ours = all.filter(|(name, kind)| kind.is_file() && names::is_file(name));
     Ok(ours.map(|(name, _)| name).collect())
@@ -139,7 +139,7 @@ fn has_files(dir: &Path) -> bool {
 /// Returns the entries of a directory with their kinds. A missing directory has none.
 ///
 /// Links count as neither files nor directories.
-fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
+fn entries(dir: &Path) -> FileResult<Vec<(String, fs::FileType)>> {
     let read = match fs::read_dir(dir) {
         Ok(read) => read,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -175,7 +175,7 @@ pub(super) struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    pub(super) fn new(dir: &Path) -> Result<Self, FileError> {
+    pub(super) fn new(dir: &Path) -> FileResult<Self> {
         let path = dir.join(LOCK);
         no_links(&path)?;
         let mut options = disk::private_file();
@@ -195,7 +195,7 @@ impl DirectoryLock {
 ///
 /// A link directly below the root is allowed, since only the system's administrator makes those (`/home` and
 /// `/var` on some systems, `/tmp` and `/etc` on macOS).
-pub(super) fn no_links(path: &Path) -> Result<(), FileError> {
+pub(super) fn no_links(path: &Path) -> FileResult<()> {
     let path = absolute(path)?;
     let mut so_far = PathBuf::new();
     let mut names = 0;
@@ -220,13 +220,13 @@ pub(super) fn no_links(path: &Path) -> Result<(), FileError> {
 }
 
 /// Returns the path as absolute, without `.` components.
-pub(super) fn absolute(path: &Path) -> Result<PathBuf, FileError> {
+pub(super) fn absolute(path: &Path) -> FileResult<PathBuf> {
     // Does not resolve links, unlike `canonicalize`: `no_links` must see them.
     std::path::absolute(path).map_err(FileError::at(path))
 }
 
 /// Creates a directory and its parents, readable for everybody who may reach it.
-pub(super) fn make_dir(path: &Path) -> Result<(), FileError> {
+pub(super) fn make_dir(path: &Path) -> FileResult<()> {
     no_links(path)?;
     disk::make_dir(path, FileAccess::Everybody)
         .map_err(|error| FileError::Directory(path.to_owned(), error))?;

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::InvalidYaml;
 
+/// A result of reading or writing handoff files.
+pub type FileResult<T> = Result<T, FileError>;
+
 /// The reason why a file was not written, read or moved.
 #[derive(Debug)]
 pub enum FileError {

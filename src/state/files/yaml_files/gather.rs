@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::directory::HandoffDirectory;
-use super::error::FileError;
+use super::error::FileResult;
 use super::newest::time_of;
 use super::read::read_file;
 use super::write::{FileNaming, WrittenFile};
@@ -268,7 +268,7 @@ impl HandoffDirectory {
         &self,
         document: &HandoffDocument,
         client: Option<&str>,
-    ) -> Result<WrittenFile, FileError> {
+    ) -> FileResult<WrittenFile> {
         let mut file = HandoffFile::of_document(document);
         if let Some(client) = client {
             file.session = names::of_client(client, &file.session);

@@ -5,7 +5,6 @@
 
 mod directory;
 mod error;
-mod forget;
 pub mod gather;
 mod manage;
 mod newest;
@@ -16,7 +15,7 @@ mod write;
 mod tests;
 
 pub use directory::HandoffDirectory;
-pub use error::FileError;
+pub use error::{FileError, FileResult};
 pub use read::{FileSearch, FileSummary, HandoffYaml, read_file};
 pub use write::{FileNaming, WrittenFile, write_text, write_to};
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::directory::{ARCHIVE, HandoffDirectory, files_in};
 use super::directory::{is_regular, no_links};
-use super::error::FileError;
+use super::error::{FileError, FileResult};
 use super::newest;
 use baton_core::handoffs::FieldError;
 use baton_core::handoffs::yaml::time::Time;
@@ -58,7 +58,7 @@ pub struct FileSummary {
 ///
 /// # Errors
 /// Returns an error if the file is missing, not regular, too large, not UTF-8, or not a YAML mapping.
-pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
+pub fn read_file(path: &Path) -> FileResult<HandoffYaml> {
     let text = text_of(path)?;
     let read = read(&text).map_err(|error| FileError::Malformed(path.to_owned(), error))?;
     let errors = read.errors();
@@ -70,7 +70,7 @@ pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
 }
 
 /// Reads the contents of a file.
-fn text_of(path: &Path) -> Result<String, FileError> {
+fn text_of(path: &Path) -> FileResult<String> {
     let found = fs::symlink_metadata(path).map_err(FileError::at(path))?;
     if !found.is_file() {
         return Err(FileError::Refused(path.to_owned(), "not a regular file"));
@@ -88,14 +88,14 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read. A missing file is not an error.
-    pub fn latest(&self, session: Option<&str>) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
+    pub fn latest(&self, session: Option<&str>) -> FileResult<FileSearch<Option<HandoffYaml>>> {
         match session {
             Some(session) => self.latest_of(session),
             None => self.latest_of_any(),
         }
     }
 
-    fn latest_of(&self, session: &str) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
+    fn latest_of(&self, session: &str) -> FileResult<FileSearch<Option<HandoffYaml>>> {
         let dir = self.session_dir(session)?;
         let mut listing = FileSearch::default();
         for name in newest::sort(&dir, self.files(session)?) {
@@ -111,7 +111,7 @@ impl HandoffDirectory {
         Ok(listing)
     }
 
-    fn latest_of_any(&self) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
+    fn latest_of_any(&self) -> FileResult<FileSearch<Option<HandoffYaml>>> {
         let mut listing: FileSearch<Option<HandoffYaml>> = FileSearch::default();
         let mut newest = None;
         for session in self.sessions()? {
@@ -138,7 +138,7 @@ impl HandoffDirectory {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be read.
-    pub fn line(&self, session: Option<&str>) -> Result<Option<GoalAndNow>, FileError> {
+    pub fn line(&self, session: Option<&str>) -> FileResult<Option<GoalAndNow>> {
         let sessions = match session {
             Some(session) => vec![session.to_owned()],
             None => self.sessions()?,
@@ -169,7 +169,7 @@ impl HandoffDirectory {
         session: Option<&str>,
         limit: usize,
         archived: bool,
-    ) -> Result<FileSearch<Vec<FileSummary>>, FileError> {
+    ) -> FileResult<FileSearch<Vec<FileSummary>>> {
         let sessions = match session {
             Some(session) => vec![self.session_dir(session)?],
             None => self.session_dirs()?,
@@ -237,7 +237,7 @@ fn created(created_at: &str, path: &Path) -> Time {
         .unwrap_or(Time::of_seconds(0))
 }
 
-fn listed(session: String, path: PathBuf) -> Result<FileSummary, FileError> {
+fn listed(session: String, path: PathBuf) -> FileResult<FileSummary> {
     let text = text_of(&path)?;
     let date = match value_of(&text, "created_at") {
         date if Time::parse(&date).is_some() => date,

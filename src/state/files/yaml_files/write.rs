@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use super::directory::{ARCHIVE, DirectoryLock, HandoffDirectory, absolute, files_in, make_dir, no_links};
-use super::error::FileError;
+use super::error::{FileError, FileResult};
 use super::newest;
 use crate::disk::{self, FileAccess};
 use baton_core::handoffs::yaml::time::Time;
@@ -48,12 +48,7 @@ impl HandoffDirectory {
     /// # Errors
     /// Returns an error if the file breaks a rule of the format, the directory may not be written, or writing
     /// failed. Then no file remains.
-    pub fn write(
-        &self,
-        file: &mut HandoffFile,
-        naming: &FileNaming,
-        now: Time,
-    ) -> Result<WrittenFile, FileError> {
+    pub fn write(&self, file: &mut HandoffFile, naming: &FileNaming, now: Time) -> FileResult<WrittenFile> {
         let text = ready(file, now)?;
         let dir = self.session_dir(&file.session)?;
         make_dir(&dir)?;
@@ -75,7 +70,7 @@ impl HandoffDirectory {
     }
 
     /// Appends an entry to the session's ledger. The caller has locked the session's directory.
-    fn tell(&self, file: &HandoffFile, path: &Path, automatic: bool, now: Time) -> Result<(), FileError> {
+    fn tell(&self, file: &HandoffFile, path: &Path, automatic: bool, now: Time) -> FileResult<()> {
         let ledger = self.ledger(&file.session);
         if let Some(dir) = ledger.parent() {
             make_dir(dir)?;
@@ -98,7 +93,7 @@ impl HandoffDirectory {
 ///
 /// # Errors
 /// Fails like [`HandoffDirectory::write`].
-pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> Result<(), FileError> {
+pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> FileResult<()> {
     let text = ready(file, now)?;
     put(path, &text)
 }
@@ -107,7 +102,7 @@ pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> Result<(), Fi
 ///
 /// # Errors
 /// Fails like [`HandoffDirectory::write`].
-pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), FileError> {
+pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> FileResult<()> {
     match file.errors() {
         errors if errors.is_empty() => put(path, text),
         errors => Err(FileError::Invalid(errors)),
@@ -115,7 +110,7 @@ pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), Fil
 }
 
 /// Replaces the file at a path atomically.
-pub(super) fn put(path: &Path, text: &str) -> Result<(), FileError> {
+pub(super) fn put(path: &Path, text: &str) -> FileResult<()> {
     let path = absolute(path)?;
     no_links(&path)?;
     let dir = path.parent().unwrap_or(Path::new("/"));
@@ -125,7 +120,7 @@ pub(super) fn put(path: &Path, text: &str) -> Result<(), FileError> {
 }
 
 /// Completes a file and renders it as YAML, if it is valid.
-fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
+fn ready(file: &mut HandoffFile, now: Time) -> FileResult<String> {
     file.prepare(now);
     match file.errors() {
         errors if errors.is_empty() => Ok(file.to_yaml()),
@@ -134,14 +129,14 @@ fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
 }
 
 /// Creates a temporary file that is complete and flushed.
-fn filled(dir: &Path, text: &str) -> Result<NamedTempFile, FileError> {
+fn filled(dir: &Path, text: &str) -> FileResult<NamedTempFile> {
     let mut named = tempfile::Builder::new();
     let named = named.prefix(TEMP.0).suffix(TEMP.1);
     disk::fill(named, dir, text.as_bytes(), FileAccess::Everybody).map_err(FileError::at(dir))
 }
 
 /// Writes a file under the first name that is free in both the directory and its archive.
-fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
+fn place(dir: &Path, stem: &str, text: &str) -> FileResult<PathBuf> {
     let mut temp = filled(dir, text)?;
     let archive = dir.join(ARCHIVE);
     for n in 1..COPIES {
@@ -166,7 +161,7 @@ fn place(dir: &Path, stem: &str, text: &str) -> Result<PathBuf, FileError> {
 /// Archives the oldest files of the same kind until another one fits within `kept`.
 ///
 /// Automatic files never displace a user's files. The caller holds the directory's lock.
-fn rotate(dir: &Path, kept: usize, automatic: bool) -> Result<usize, FileError> {
+fn rotate(dir: &Path, kept: usize, automatic: bool) -> FileResult<usize> {
     let mut files = files_in(dir)?;
     files.retain(|name| names::is_automatic(name) == automatic);
     // At least the new file must fit.
@@ -183,7 +178,7 @@ fn rotate(dir: &Path, kept: usize, automatic: bool) -> Result<usize, FileError> 
 }
 
 /// Moves a file into its directory's archive, with a number appended if the name exists.
-pub(super) fn archive_file(dir: &Path, name: &str) -> Result<PathBuf, FileError> {
+pub(super) fn archive_file(dir: &Path, name: &str) -> FileResult<PathBuf> {
     let archive = dir.join(ARCHIVE);
     make_dir(&archive)?;
     move_file(&dir.join(name), &archive, name)
@@ -192,7 +187,7 @@ pub(super) fn archive_file(dir: &Path, name: &str) -> Result<PathBuf, FileError>
 /// Moves a file into another directory, with a number appended if the name exists.
 ///
 /// The caller holds the lock of its session, so no other file can take the name in between.
-pub(super) fn move_file(from: &Path, into: &Path, name: &str) -> Result<PathBuf, FileError> {
+pub(super) fn move_file(from: &Path, into: &Path, name: &str) -> FileResult<PathBuf> {
     let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);
     let place = (1..)
         .map(|n| into.join(names::numbered(stem, n)))

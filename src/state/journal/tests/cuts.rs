@@ -7,12 +7,11 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::journal::note::{JournalNote, LegNote};
+use crate::journal::queue::{JournalNote, LegNote};
 use crate::journal::retention;
 use baton_core::text::Span;
 use baton_core::text::splice::{Edit, splice};
-use baton_core::wire::View;
-use baton_core::wire::anthropic;
+use baton_core::wire::{View, anthropic};
 
 fn read(received: &Bytes) -> View {
     anthropic::WIRE.read(received, Operation::Generate).unwrap()

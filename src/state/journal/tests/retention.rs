@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::journal::queue::MAX_LOST_ENDS;
+use crate::journal::queue::{JournalNote, MAX_LOST_ENDS};
 use crate::journal::retention;
 
 fn settled(dir: &Path, most: u64) -> JournalReader {
@@ -207,7 +207,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     archive.begin_writing().unwrap();
     for n in 2_000..2_020 {
         archive
-            .write(note::JournalNote::Begin(Box::new(begun(&id(n), "d", &one))))
+            .write(JournalNote::Begin(Box::new(begun(&id(n), "d", &one))))
             .unwrap();
     }
     archive.settle().unwrap();
@@ -309,8 +309,8 @@ fn what_a_rolled_back_transaction_took_along_is_marked() {
     let conn = schema::make(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
     let one = body(&[chat_message("user", "y")]);
-    let begin = |n| note::JournalNote::Begin(Box::new(begun(&id(n), "c", &one)));
-    let end = |n| note::JournalNote::End {
+    let begin = |n| JournalNote::Begin(Box::new(begun(&id(n), "c", &one)));
+    let end = |n| JournalNote::End {
         event: Box::new(over(&id(n), "c", one.len(), &[])),
         partial: false,
     };
@@ -337,7 +337,7 @@ fn ends_that_cannot_be_written_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
-    let end = note::JournalNote::End {
+    let end = JournalNote::End {
         event: Box::new(over(&id(1), "c", 1, &[])),
         partial: false,
     };

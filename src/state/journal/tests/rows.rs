@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value as Column;
 
 use super::super::archive::Archive;
-use super::super::note::{JournalNote, LegNote};
+use super::super::queue::{JournalNote, LegNote};
 use super::*;
 
 fn captured(text: &'static [u8]) -> CapturedBody {

@@ -8,7 +8,6 @@
 
 mod answers;
 mod dial;
-mod documents;
 mod kinds;
 mod link;
 mod scripts;
@@ -29,13 +28,12 @@ use redis::Pipeline;
 use uuid::Uuid;
 
 use self::answers::{ScriptResult, from_json, handoff, placed, unexpected_reply};
-use self::documents::DocumentWrite;
 use self::kinds::{
     ARCHIVED, CONVERSATION, DOCUMENT, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord,
 };
 use self::scripts::RedisScript;
 pub use self::shared::RedisStore;
-use self::shared::redis_records;
+use self::shared::{DocumentWrite, redis_records};
 use super::records::{
     Lookup, PAGE, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
     TOUCH_AFTER_MS,

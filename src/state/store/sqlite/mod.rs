@@ -9,9 +9,6 @@
 //! without SQL: no hidden pair is next to these calls.
 
 mod documents;
-mod job;
-mod places;
-mod put;
 mod rows;
 mod schema;
 mod worker;
@@ -21,14 +18,13 @@ mod writer;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use rusqlite::Connection;
 
-use self::places::PlaceSet;
-use self::rows::RowKeys;
+use self::rows::{RowKeys, archive, one, write};
 use self::worker::DbWorker;
 use self::writer::{Disk, SqliteWriter};
 use super::records::{
@@ -40,6 +36,9 @@ use crate::clock::now_ms;
 use baton_core::record::{
     Conversation, DocumentRecord, Handoff, HandoffId, HandoffStatus, Principal, Update, UpdateOutcome,
 };
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 
 /// Name of the file in the state directory.
 pub const FILE: &str = "baton.db";
@@ -230,7 +229,7 @@ impl Store for SqliteStore {
 
     async fn put(&self, action: &'static str, records: Vec<StoredRecord>) -> StoreResult<()> {
         self.add_places(&records);
-        let write = move |conn: &Connection| records.iter().try_for_each(|record| put::put(conn, record));
+        let write = move |conn: &Connection| records.iter().try_for_each(|record| put(conn, record));
         self.writer.call(action, write).await
     }
 
@@ -244,7 +243,7 @@ impl Store for SqliteStore {
         let durable = Durable::where_new(&records);
         let update = update.clone();
         let write = move |conn: &Connection| {
-            records.iter().try_for_each(|record| put::put(conn, record))?;
+            records.iter().try_for_each(|record| put(conn, record))?;
             rows::change(conn, &update)
         };
         self.writer.call_with(durable, action, write).await
@@ -309,7 +308,7 @@ impl Store for SqliteStore {
     async fn import(&self, records: &[StoredRecord]) -> StoreResult<u64> {
         self.add_places(records);
         let records = records.to_vec();
-        let write = move |conn: &Connection| put::import(conn, &records);
+        let write = move |conn: &Connection| import(conn, &records);
         self.writer.call("write records", write).await
     }
 
@@ -333,5 +332,80 @@ impl Store for SqliteStore {
 
     async fn probe(&self) -> StoreResult<()> {
         self.writer.call("try to write", rows::probe).await
+    }
+}
+
+/// Writes a record of any kind.
+pub(super) fn put(conn: &Connection, record: &StoredRecord) -> rusqlite::Result<()> {
+    match record {
+        StoredRecord::Document(document) => documents::put(conn, document).map(drop),
+        _ => write(conn, record),
+    }
+}
+
+/// Writes records unchanged. Returns how many were missing or different.
+pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Result<u64> {
+    let mut changed = 0;
+    for record in records {
+        // An unreadable record is overwritten.
+        let known = one(conn, record.kind(), &record.id()).ok().flatten();
+        if known.is_some_and(|known| known.covers(record)) {
+            continue;
+        }
+        changed += 1;
+        match record {
+            StoredRecord::Document(document) => changed -= u64::from(!documents::import(conn, document)?),
+            StoredRecord::Handoff(handoff) => {
+                write(conn, record)?;
+                // `write` keeps the archive flag of an existing handoff, so it is set separately.
+                archive(conn, &handoff.principal, &record.id(), handoff.archived)?;
+            }
+            _ => write(conn, record)?,
+        }
+    }
+    Ok(changed)
+}
+
+/// Anchors that have a hidden pair or an insertion, as 64-bit hashes. A collision costs one lookup.
+pub(super) struct PlaceSet {
+    hasher: RandomState,
+    known: RwLock<HashSet<u64>>,
+}
+
+impl PlaceSet {
+    /// Reads the anchors of all records of a kind.
+    ///
+    /// # Errors
+    /// Returns an error if the database cannot be read.
+    pub(super) fn new(kind: PlacedKind, conn: &Connection) -> rusqlite::Result<Self> {
+        let hasher = RandomState::new();
+        let mut known = HashSet::new();
+        rows::places(conn, kind, |principal, place| {
+            known.insert(hasher.hash_one((principal, place)));
+        })?;
+        let known = RwLock::new(known);
+        Ok(Self { hasher, known })
+    }
+
+    /// Adds the anchor of a principal's record.
+    pub(super) fn add(&self, principal: &str, place: &str) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(self.hasher.hash_one((principal, place)));
+    }
+
+    /// Whether the index is empty.
+    pub(super) fn is_empty(&self) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.is_empty()
+    }
+
+    /// Returns the anchors that may have a record.
+    pub(super) fn hits(&self, principal: &str, places: &[String]) -> Vec<String> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let hit = |place: &&String| known.contains(&self.hasher.hash_one((principal, place.as_str())));
+        places.iter().filter(hit).cloned().collect()
     }
 }

@@ -48,7 +48,7 @@ pub(super) enum RowKeys {
 
 /// Writes a record.
 ///
-/// Fails for an active document if another one with its subject is active: [`put`](super::put::put) supersedes that
+/// Fails for an active document if another one with its subject is active: [`put`](super::put) supersedes that
 /// one first.
 pub(super) fn write(conn: &Connection, record: &StoredRecord) -> rusqlite::Result<()> {
     let text = RecordText::new(record).map_err(unwritable)?;

@@ -9,8 +9,7 @@ use std::time::Instant;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::job::{SqlJob, SqlTask};
-use super::writer::{SqliteWriter, in_savepoint};
+use super::writer::{SqlJob, SqlTask, SqliteWriter, in_savepoint};
 use crate::store::{Durable, StoreError, StoreResult};
 
 /// Maximum writes in one transaction, which bounds how long the first job waits for the last one.

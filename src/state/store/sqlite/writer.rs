@@ -4,21 +4,19 @@
 //! for written, so no later flush proves that earlier writes reached the disk. PostgreSQL does the same. The
 //! next start reads the log, checks it, and moves it to the file with a checkpoint.
 
-use std::fmt;
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{fmt, fs, io};
 
 use rusqlite::{Connection, ffi};
 
-use super::job::SqlJob;
 use super::schema::{self, LOG_PAGES};
 use crate::disk::sync_dir;
-use crate::store::Durable;
+use crate::store::{Durable, StoreError, StoreResult};
+use tokio::sync::oneshot;
 
 /// Delay of the flush for writes that return before it.
 ///
@@ -293,4 +291,54 @@ pub(super) fn in_savepoint(conn: &Connection, job: &mut dyn SqlJob) -> rusqlite:
 
 fn exec(conn: &Connection, sql: &str) -> rusqlite::Result<()> {
     conn.prepare_cached(sql)?.execute([]).map(|_| ())
+}
+
+/// A piece of SQL, with the channel for its result.
+pub(super) trait SqlJob: Send {
+    /// Whether the caller waits until the write is on the disk.
+    fn durable(&self) -> Durable;
+    /// Runs the SQL.
+    fn run(&mut self, conn: &Connection) -> rusqlite::Result<()>;
+    /// Sends the caller the value of `run`, or the error.
+    fn finish(self: Box<Self>, failed: Option<&rusqlite::Error>);
+}
+
+/// A closure as a job.
+pub(super) struct SqlTask<F, T> {
+    pub(super) durable: Durable,
+    /// Name of the job in error messages.
+    pub(super) what: &'static str,
+    pub(super) run: Option<F>,
+    pub(super) value: Option<T>,
+    pub(super) reply: oneshot::Sender<StoreResult<T>>,
+}
+
+impl<F, T> SqlJob for SqlTask<F, T>
+where
+    F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
+    T: Send,
+{
+    fn durable(&self) -> Durable {
+        self.durable
+    }
+
+    fn run(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        if let Some(run) = self.run.take() {
+            self.value = Some(run(conn)?);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, failed: Option<&rusqlite::Error>) {
+        let Self {
+            what, value, reply, ..
+        } = *self;
+        let result = match (failed, value) {
+            (None, Some(value)) => Ok(value),
+            (None, None) => Err(StoreError::new(format!("{what}: not run"))),
+            (Some(err), _) => Err(StoreError::new(format!("{what}: {err}"))),
+        };
+        // Nobody waits for a submitted job, or the caller was cancelled.
+        let _ = reply.send(result);
+    }
 }

@@ -3,7 +3,7 @@
 use super::costs::KINDS;
 use super::labels::{ModelLabels, label, labels};
 use super::{Metrics, counters};
-use crate::telemetry::series::WireSeries;
+use crate::telemetry::metrics::labels::WireSeries;
 use crate::telemetry::{ExchangeEvent, ExchangeFacts, FactValue, HandoffEvent};
 use baton_core::record::{CarriedKind, HandoffOrigin, WireId};
 

@@ -7,8 +7,12 @@ use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::{Metric, Registry};
 
+use crate::sync::locked;
 use baton_core::record::WireId;
 use baton_core::wire::wire;
+use prometheus_client::metrics::histogram::Histogram;
+use std::collections::HashSet;
+use std::sync::{Mutex, OnceLock};
 
 /// Buckets for token counts: those of the OpenTelemetry GenAI conventions.
 pub(super) const TOKEN_BUCKETS: [f64; 14] = [
@@ -82,4 +86,80 @@ pub(super) fn label(wire: Option<WireId>) -> &'static str {
 pub(super) fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric
+}
+
+/// One value for each wire, and one for exchanges without a wire.
+pub(super) struct PerWire<T>([OnceLock<T>; WireId::ALL.len() + 1]);
+
+impl<T> PerWire<T> {
+    pub(super) fn get(&self, wire: Option<WireId>, make: impl FnOnce() -> T) -> &T {
+        let i = wire.map_or(WireId::ALL.len(), |wire| wire as usize);
+        self.0[i].get_or_init(make)
+    }
+}
+
+impl<T> Default for PerWire<T> {
+    fn default() -> Self {
+        Self([const { OnceLock::new() }; WireId::ALL.len() + 1])
+    }
+}
+
+/// The series of one wire, looked up by their labels once. A lookup hashes and compares the labels, and an exchange
+/// updates about twenty series.
+pub(super) struct WireSeries {
+    /// Counters in the order of the table of facts, for each fact one per value of its label.
+    pub(super) facts: Vec<Vec<Counter>>,
+    pub(super) added: Histogram,
+}
+
+/// Maximum number of models with their own label: more than one user needs, few enough for a dashboard.
+const MODELS: usize = 64;
+/// Maximum length of a model name in a label.
+const CHARS: usize = 64;
+/// Label of all other models.
+const OTHER: &str = "other";
+
+/// The models that have their own label.
+#[derive(Debug, Default)]
+pub(super) struct LabelledModels(Mutex<HashSet<String>>);
+
+impl LabelledModels {
+    /// Returns the label of a model: its name, while there are few.
+    ///
+    /// A name counts only once a request with it has succeeded, so that typos and probes do not use up the
+    /// labels.
+    pub(super) fn label(&self, model: &str, status: u16) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
+        if model.is_empty() || model.len() > CHARS || !model.chars().all(plain) {
+            return OTHER.to_owned();
+        }
+        let mut models = locked(&self.0);
+        if !models.contains(model) {
+            if models.len() >= MODELS || !(200..300).contains(&status) {
+                return OTHER.to_owned();
+            }
+            models.insert(model.to_owned());
+        }
+        model.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_few_plain_and_have_worked() {
+        let models = LabelledModels::default();
+        assert_eq!(models.label("typing-error", 404), OTHER);
+        for i in 0..MODELS {
+            assert_eq!(models.label(&format!("m{i}"), 200), format!("m{i}"));
+        }
+        assert_eq!(models.label("one-more", 200), OTHER);
+        assert_eq!(models.label("m0", 500), "m0");
+        let long = "m".repeat(CHARS + 1);
+        for odd in ["", "evil\"} 1\n", long.as_str()] {
+            assert_eq!(LabelledModels::default().label(odd, 200), OTHER);
+        }
+    }
 }

@@ -1,7 +1,6 @@
 //! Counters and histograms. [`Metrics::record`] (`counting`) updates all of them from the event of an
 //! exchange.
 
-mod clients;
 mod costs;
 mod counting;
 mod health;
@@ -28,8 +27,7 @@ use self::labels::{
     ModelLabels, TOKEN_BUCKETS, add, labels,
 };
 use super::facts::{ExchangeFacts, FACTS, Fact, FactCounter};
-use super::models::LabelledModels;
-use super::series::{PerWire, WireSeries};
+use super::metrics::labels::{LabelledModels, PerWire, WireSeries};
 
 type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
 type CountDocuments = Box<dyn Fn() -> [u64; 3] + Send + Sync>;

@@ -185,7 +185,6 @@ fn the_reference_has_every_metric_with_its_labels() {
     assert_eq!(names.len(), listed);
     let sources = [
         include_str!("mod.rs"),
-        include_str!("clients.rs"),
         include_str!("costs.rs"),
         include_str!("health.rs"),
     ];
