@@ -1,20 +1,28 @@
 //! Read-only part of the inspector's JSON API, which `docs/inspector-api.md` documents.
 
-use http::StatusCode;
-use http::header::{CONTENT_DISPOSITION, HeaderValue};
+use http::header::CONTENT_DISPOSITION;
+use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::error::{ApiError, ApiResult};
+use super::error::{AnyResponse, ApiError, ApiResult, TEXT, respond};
 use super::query::{QueryParams, read, read_one, shown};
-use super::responses::{TEXT, respond};
 use super::{AdminState, api_drafts, api_handoffs};
 use crate::state::clock::now_ms;
 use crate::state::journal::{
-    BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery,
-    SavingsReport,
+    BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, LiveEvent, RowFilter,
+    RowQuery, SavingsReport,
 };
 use baton_core::nudge::WindowQuery;
 use baton_core::text::date::PeriodStart;
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{mpsc, watch};
 
 /// Answers `/api/{path}?{query}`.
 pub(super) async fn answer(state: &AdminState, path: &str, query: Option<&str>) -> ApiResult {
@@ -233,4 +241,80 @@ async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     let report = report.await?;
     let report = report.unwrap_or_else(|| SavingsReport::new(&[], 0, group, &state.prices));
     shown(&report)
+}
+
+/// Interval of keep-alive comments, so that no intermediary closes the connection.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// Maximum number of events buffered for a slow reader.
+const WAITING: usize = 64;
+
+/// Streams events until the reader leaves or the listener closes.
+pub(super) fn events(state: &AdminState, closing: watch::Receiver<bool>) -> ApiResult<AnyResponse> {
+    // Without a proxy there is nothing to report.
+    if state.data_listener.is_none() {
+        return Err(ApiError::NO_PROXY);
+    }
+    let live = state.journal.watch().ok_or(ApiError::JOURNAL_OFF)?;
+    let (out, mut events) = mpsc::channel(WAITING);
+    tokio::spawn(tell(live, state.config.state_dir.clone(), out, closing));
+    let events = stream::poll_fn(move |cx| events.poll_recv(cx));
+    let frames = events.map(|event| Ok::<_, Infallible>(Frame::data(event)));
+    let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
+    let kind = HeaderValue::from_static("text/event-stream");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(answer)
+}
+
+async fn tell(
+    mut live: tokio::sync::broadcast::Receiver<LiveEvent>,
+    dir: PathBuf,
+    out: mpsc::Sender<Bytes>,
+    mut closing: watch::Receiver<bool>,
+) {
+    // Sent at once, so that the reader knows that it is connected.
+    let mut next = Some(Bytes::from_static(b": hello\n\n"));
+    loop {
+        if let Some(event) = next.take()
+            && out.send(event).await.is_err()
+        {
+            return;
+        }
+        tokio::select! {
+            () = out.closed() => return,
+            () = closed(&mut closing) => return,
+            news = live.recv() => match news {
+                Ok(news) => next = event(news, dir.clone()).await,
+                // The reader was too slow and missed events, so the page reloads its list.
+                Err(RecvError::Lagged(missed)) => next = Some(format!("event: missed\ndata: {missed}\n\n").into()),
+                Err(RecvError::Closed) => return,
+            },
+            () = tokio::time::sleep(QUIET) => next = Some(Bytes::from_static(b": still here\n\n")),
+        }
+    }
+}
+
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closed| *closed).await;
+}
+
+async fn event(news: LiveEvent, dir: PathBuf) -> Option<Bytes> {
+    let (name, data) = match news {
+        LiveEvent::Begun {
+            id,
+            conversation,
+            at_ms,
+        } => (
+            "begun",
+            json!({"id": id, "conversation": conversation, "at_ms": at_ms}).to_string(),
+        ),
+        LiveEvent::Draft { run } => ("draft", json!({"run": run}).to_string()),
+        LiveEvent::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
+        LiveEvent::Ended { id } => {
+            // The event has only the id. SQLite blocks, so the row is read on another thread.
+            let row = tokio::task::spawn_blocking(move || JournalReader::open(&dir).ok()??.row(&id).ok()?);
+            ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)
+        }
+    };
+    Some(format!("event: {name}\ndata: {data}\n\n").into())
 }

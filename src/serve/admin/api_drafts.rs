@@ -8,9 +8,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::AdminState;
-use super::error::{ApiError, ApiResult};
+use super::error::{ApiError, ApiResult, JSON, respond};
 use super::query::{body_in_json, shown};
-use super::responses::{JSON, respond};
 use crate::state::jobs::drafts::{CancelRefusal, DecisionFailure, DraftOrder, DraftRecord, DraftState};
 use crate::state::store::DocumentFilter;
 use baton_core::handoffs::draft::{self, DraftRequest, Preset};
@@ -23,7 +22,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Maximum length of an idempotency key, in characters.
 const KEY_CHARS: usize = 255;
 
-fn bad<T>(field: &str, why: impl Display) -> Result<T, ApiError> {
+fn bad<T>(field: &str, why: impl Display) -> ApiResult<T> {
     Err(ApiError::field(field, why))
 }
 
@@ -32,22 +31,22 @@ struct Fields(Map<String, Value>);
 
 impl Fields {
     /// Takes a value of this type. `null` counts as missing.
-    fn value<T: DeserializeOwned>(&mut self, field: &str, otherwise: &str) -> Result<Option<T>, ApiError> {
+    fn value<T: DeserializeOwned>(&mut self, field: &str, otherwise: &str) -> ApiResult<Option<T>> {
         // Taken out, so that `no_more` finds the unknown fields among the rest.
         let value = self.0.remove(field).unwrap_or_default();
         serde_json::from_value(value).or_else(|_| bad(field, otherwise))
     }
 
-    fn text(&mut self, field: &str) -> Result<Option<String>, ApiError> {
+    fn text(&mut self, field: &str) -> ApiResult<Option<String>> {
         self.value(field, "it is not a string")
     }
 
-    fn flag(&mut self, field: &str) -> Result<Option<bool>, ApiError> {
+    fn flag(&mut self, field: &str) -> ApiResult<Option<bool>> {
         self.value(field, "it is neither true nor false")
     }
 
     /// Takes a document or a carry-over prompt.
-    fn document(&mut self, field: &str) -> Result<Option<String>, ApiError> {
+    fn document(&mut self, field: &str) -> ApiResult<Option<String>> {
         let text = self.text(field)?;
         match &text {
             Some(text) if text.trim().is_empty() => bad(field, "it is empty"),
@@ -65,7 +64,7 @@ impl Fields {
         field: &str,
         names: &[&str],
         named: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, ApiError> {
+    ) -> ApiResult<Option<T>> {
         let Some(text) = self.text(field)? else {
             return Ok(None);
         };
@@ -76,7 +75,7 @@ impl Fields {
     }
 
     /// Refuses a body with fields that were not taken, and so are unknown.
-    fn no_more(self, known: &str) -> Result<(), ApiError> {
+    fn no_more(self, known: &str) -> ApiResult<()> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),
             None => Ok(()),
@@ -85,7 +84,7 @@ impl Fields {
 }
 
 /// Parses a request for a handoff: a complete carry-over prompt, or a draft of one.
-fn wanted(body: Map<String, Value>) -> Result<DraftOrder, ApiError> {
+fn wanted(body: Map<String, Value>) -> ApiResult<DraftOrder> {
     let mut fields = Fields(body);
     let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
     let presets = Preset::ALL.map(Preset::name);
@@ -188,7 +187,7 @@ pub(super) async fn reject(state: &AdminState, id: &str) -> ApiResult {
 }
 
 /// Loads a draft that awaits review from the store, if another process has written it.
-async fn restore(state: &AdminState, id: Uuid) -> Result<(), ApiError> {
+async fn restore(state: &AdminState, id: Uuid) -> ApiResult<()> {
     if state.drafting.get(id).is_some() {
         return Ok(());
     }
@@ -202,7 +201,7 @@ async fn restore(state: &AdminState, id: Uuid) -> Result<(), ApiError> {
     state.drafting.get(id).map(drop).ok_or(ApiError::NO_DRAFT)
 }
 
-fn parsed(id: &str) -> Result<Uuid, ApiError> {
+fn parsed(id: &str) -> ApiResult<Uuid> {
     Uuid::parse_str(id).map_err(|_| ApiError::NO_DRAFT)
 }
 
@@ -224,7 +223,7 @@ async fn shown_in_full(state: &AdminState, id: Uuid) -> ApiResult {
 
 /// Returns the path of the written prompt: the file of an automatic handoff, or else the directory of the handoff's
 /// document.
-async fn saved_path(state: &AdminState, draft: &DraftRecord) -> Result<Option<String>, ApiError> {
+async fn saved_path(state: &AdminState, draft: &DraftRecord) -> ApiResult<Option<String>> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));
     }

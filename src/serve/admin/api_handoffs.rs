@@ -49,11 +49,7 @@ fn beginning(line: &str) -> String {
     line.chars().take(LINE).collect()
 }
 
-async fn records(
-    state: &AdminState,
-    conversation: Option<&str>,
-    limit: usize,
-) -> Result<Vec<Handoff>, ApiError> {
+async fn records(state: &AdminState, conversation: Option<&str>, limit: usize) -> ApiResult<Vec<Handoff>> {
     let filter = HandoffFilter {
         conversation: conversation.map(str::to_owned),
         archived: true,
@@ -68,7 +64,7 @@ pub(super) async fn all(
     state: &AdminState,
     conversation: Option<&str>,
     limit: usize,
-) -> Result<Vec<Value>, ApiError> {
+) -> ApiResult<Vec<Value>> {
     let pending = in_review(state);
     // Drafts in review are left out below, so as many more records are read.
     let most = if limit == 0 { 0 } else { limit + pending.len() };
@@ -91,7 +87,7 @@ fn in_review(state: &AdminState) -> Vec<HandoffId> {
 }
 
 /// Returns the handoffs with these ids that are still in the store, in the order of `ids`.
-pub(super) async fn named(state: &AdminState, ids: &[String]) -> Result<Vec<Value>, ApiError> {
+pub(super) async fn named(state: &AdminState, ids: &[String]) -> ApiResult<Vec<Value>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -106,7 +102,7 @@ pub(super) async fn named(state: &AdminState, ids: &[String]) -> Result<Vec<Valu
 }
 
 /// Reads a handoff's record with its prompt, whoever it belongs to.
-pub(super) async fn record(state: &AdminState, id: uuid::Uuid) -> Result<Option<Handoff>, ApiError> {
+pub(super) async fn record(state: &AdminState, id: uuid::Uuid) -> ApiResult<Option<Handoff>> {
     let filter = HandoffFilter {
         ids: Some((id, id)),
         archived: true,
@@ -188,7 +184,7 @@ fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Ve
 }
 
 /// Status, directory and content of a handoff's document. Null if there is none.
-async fn document(state: &AdminState, handoff: &Handoff) -> Result<Value, ApiError> {
+async fn document(state: &AdminState, handoff: &Handoff) -> ApiResult<Value> {
     let filter = DocumentFilter::for_handoff(&handoff.principal, handoff.id);
     let Some(record) = state.store.documents(&filter).await?.pop() else {
         return Ok(Value::Null);

@@ -5,15 +5,18 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use http::header::{ALLOW, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
+use http::header::{ALLOW, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::responses::{FullResponse, JSON, respond};
 use crate::state::jobs::drafts::{CancelRefusal, DecisionFailure};
 use crate::state::journal::{FilterError, JournalError};
 use crate::state::store::StoreError;
 use baton_core::handoffs::draft::DraftEnd;
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use std::convert::Infallible;
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub(super) struct ApiError {
 }
 
 /// Response to a request, or the error to respond with.
-pub(super) type ApiResult = Result<FullResponse, ApiError>;
+pub(super) type ApiResult<T = FullResponse> = Result<T, ApiError>;
 
 macro_rules! errors {
     ($($id:ident = $status:ident, $code:literal, $message:literal;)*) => {
@@ -159,4 +162,26 @@ impl From<DecisionFailure> for ApiError {
             DecisionFailure::Refused(CancelRefusal::Ended) => Self::NOT_IN_REVIEW,
         }
     }
+}
+
+/// A response with a complete body.
+pub(super) type FullResponse = Response<Full<Bytes>>;
+
+/// A response, complete or streamed.
+pub(super) type AnyResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+
+pub(super) fn boxed(answer: FullResponse) -> AnyResponse {
+    answer.map(BodyExt::boxed_unsync)
+}
+
+pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> FullResponse {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
 }

@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::error::ApiError;
+use super::error::{ApiError, ApiResult};
 use crate::state::access::hosts;
 use crate::state::config::{Admin, Secret};
 
@@ -24,7 +24,7 @@ pub(super) const METRICS: &str = "/metrics";
 ///
 /// # Errors
 /// The reason for the rejection.
-pub(super) fn admit<B>(request: &Request<B>, config: &Admin, bound: SocketAddr) -> Result<(), ApiError> {
+pub(super) fn admit<B>(request: &Request<B>, config: &Admin, bound: SocketAddr) -> ApiResult<()> {
     // First, because the other checks read a single `Host`.
     one_host(request.headers())?;
     if !from_own_page(request.headers()) && !opens_the_page(request) {
@@ -61,7 +61,7 @@ pub(super) fn admit<B>(request: &Request<B>, config: &Admin, bound: SocketAddr) 
 ///
 /// # Errors
 /// [`ApiError::AMBIGUOUS_HOST`].
-pub(super) fn one_host(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(super) fn one_host(headers: &HeaderMap) -> ApiResult<()> {
     match headers.get_all(HOST).iter().count() {
         0 | 1 => Ok(()),
         _ => Err(ApiError::AMBIGUOUS_HOST),

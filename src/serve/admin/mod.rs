@@ -5,7 +5,6 @@
 
 mod api;
 mod api_drafts;
-mod api_events;
 mod api_handoffs;
 mod error;
 mod guard;
@@ -13,7 +12,6 @@ mod page;
 pub mod pinned_tls;
 mod query;
 pub mod readiness;
-mod responses;
 mod routes;
 mod server;
 #[cfg(test)]

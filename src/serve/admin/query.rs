@@ -5,15 +5,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::AdminState;
-use super::error::{ApiError, ApiResult};
-use super::responses::{JSON, respond};
-use crate::state::journal::{JournalError, JournalReader};
+use super::error::{ApiError, ApiResult, JSON, respond};
+use crate::state::journal::{JournalReader, JournalResult};
 
 /// Default length of a list.
 const ROWS: usize = 100;
 
 /// Parses a JSON body. Its content type is required, because forms of other sites' pages cannot have it.
-pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, ApiError> {
+pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> ApiResult<T> {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
@@ -45,16 +44,16 @@ impl QueryParams {
             .filter(|value| !value.is_empty())
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<usize>, ApiError> {
+    pub(super) fn number(&self, name: &str) -> ApiResult<Option<usize>> {
         let number = self.text(name).map(|text| text.parse()).transpose();
         number.map_err(|_| ApiError::bad(format!("{name} is not a whole number")))
     }
 
-    pub(super) fn limit(&self) -> Result<usize, ApiError> {
+    pub(super) fn limit(&self) -> ApiResult<usize> {
         Ok(self.number("limit")?.unwrap_or(ROWS))
     }
 
-    pub(super) fn leg(&self) -> Result<u32, ApiError> {
+    pub(super) fn leg(&self) -> ApiResult<u32> {
         let leg = self.number("leg")?.unwrap_or(0);
         u32::try_from(leg).map_err(|_| ApiError::NO_SUCH_LEG)
     }
@@ -66,8 +65,8 @@ impl QueryParams {
 /// The journal cannot be read.
 pub(super) async fn read<T: Send + 'static>(
     state: &AdminState,
-    ask: impl FnOnce(&JournalReader) -> Result<T, JournalError> + Send + 'static,
-) -> Result<Option<T>, ApiError> {
+    ask: impl FnOnce(&JournalReader) -> JournalResult<T> + Send + 'static,
+) -> ApiResult<Option<T>> {
     let dir = state.config.state_dir.clone();
     let read = tokio::task::spawn_blocking(move || match JournalReader::open(&dir)? {
         Some(query) => ask(&query).map(Some),
@@ -83,8 +82,8 @@ pub(super) async fn read<T: Send + 'static>(
 pub(super) async fn read_one<T: Send + 'static>(
     state: &AdminState,
     otherwise: ApiError,
-    ask: impl FnOnce(&JournalReader) -> Result<Option<T>, JournalError> + Send + 'static,
-) -> Result<T, ApiError> {
+    ask: impl FnOnce(&JournalReader) -> JournalResult<Option<T>> + Send + 'static,
+) -> ApiResult<T> {
     read(state, ask).await?.flatten().ok_or(otherwise)
 }
 

@@ -9,11 +9,10 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-use super::error::{ApiError, ApiResult};
+use super::error::{AnyResponse, ApiError, ApiResult, FullResponse, JSON, TEXT, boxed, respond};
 use super::guard::{METRICS, admit, one_host};
 use super::readiness::{Report, STORE_READ, STORE_WRITE};
-use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, respond};
-use super::{AdminState, api, api_drafts, api_events, page};
+use super::{AdminState, api, api_drafts, page};
 use crate::state::telemetry::prometheus;
 
 /// Maximum bytes of a request's body: the largest carry-over prompt, escaped.
@@ -48,7 +47,7 @@ async fn found(
     closing: watch::Receiver<bool>,
     request: &Request<()>,
     body: Incoming,
-) -> Result<AnyResponse, ApiError> {
+) -> ApiResult<AnyResponse> {
     let path = request.uri().path();
     match path {
         // Open to everybody, because orchestrators have no token and use the address as host.
@@ -67,7 +66,7 @@ async fn found(
             readiness(&(state.ready)().await, asks_for_json(&accept), strict)
         }
         METRICS => metrics(state, asks_for_open_metrics(&accept)).await?,
-        "/api/events" => return api_events::answer(state, closing),
+        "/api/events" => return api::events(state, closing),
         _ => match path.strip_prefix("/api/") {
             Some(path) => api::answer(state, path, request.uri().query()).await?,
             None => page::serve(path).ok_or(ApiError::NO_PATH)?,
@@ -100,7 +99,7 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Ap
 }
 
 /// Reads the body of a request that changes something, which requires a running proxy.
-async fn wanted(state: &AdminState, body: Incoming) -> Result<Bytes, ApiError> {
+async fn wanted(state: &AdminState, body: Incoming) -> ApiResult<Bytes> {
     if state.data_listener.is_none() {
         return Err(ApiError::NO_PROXY);
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Response};
+use http::HeaderMap;
 use uuid::Uuid;
 
 use super::context;
@@ -13,7 +13,7 @@ use crate::heavy;
 use crate::proxy::RequestContext;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::headers::{self, Sending};
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::AgentResponse;
 use crate::state::session::{ledger_key, session_name};
 use crate::state::store::StoreResult;
 use crate::state::telemetry::{BudgetUse, Charge, ExchangeEvent};
@@ -95,7 +95,7 @@ fn entry(app: &App, kind: EntryKind) -> LedgerEntry {
 }
 
 /// Enters a request into its ledgers. Returns the response if the brake ends the turn, so that nothing is sent.
-pub(super) async fn check(exchange: &mut Exchange) -> Option<Response<ResponseBody>> {
+pub(super) async fn check(exchange: &mut Exchange) -> Option<AgentResponse> {
     if !is_model_call(exchange.ctx.operation) {
         return None;
     }
@@ -162,7 +162,7 @@ async fn end(
     accounts: &[Account],
     reason: &BrakeReason<'_>,
     policy: &BrakePolicy,
-) -> Response<ResponseBody> {
+) -> AgentResponse {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     let outcome = match reason {
         BrakeReason::Budget(..) => BrakeOutcome::StoppedBudget,

@@ -7,7 +7,7 @@ use super::value::Exchange;
 use crate::app::App;
 use crate::proxy::{RequestContext, headers};
 use crate::state::session::ContextBranch;
-use crate::state::store::StoreError;
+use crate::state::store::StoreResult;
 use crate::state::sync::OnceLog;
 use baton_core::bill::RequestCosts;
 use baton_core::nudge::{NudgeOutcome, WindowQuery, compaction_point};
@@ -82,7 +82,7 @@ pub(super) async fn nudge(branch: &ContextBranch, exchange: &mut Exchange, text:
 ///
 /// # Errors
 /// The store cannot be written. The request is sent without the notice.
-pub(super) async fn append(exchange: &mut Exchange, text: &str) -> Result<bool, StoreError> {
+pub(super) async fn append(exchange: &mut Exchange, text: &str) -> StoreResult<bool> {
     let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let Some(place) = exchange.plan().place_at_end() else {
         return Ok(false);

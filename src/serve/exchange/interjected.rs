@@ -2,15 +2,13 @@
 //!
 //! They take effect with the request that contains them, and the response to it begins with their outcome.
 
-use http::Response;
-
 use super::commands::{CommandStep, step};
 use super::drafts;
 use super::local_answer::unanswered;
 use super::value::Exchange;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::AgentResponse;
 use crate::state::jobs::drafts::DraftJob;
-use crate::state::store::StoreError;
+use crate::state::store::StoreResult;
 use baton_core::commands::{ChatCommand, parse};
 use baton_core::handoffs::draft::DraftRequest;
 use baton_core::response::AnswerOpening;
@@ -24,7 +22,7 @@ struct Outcome {
 }
 
 /// Performs the commands, then answers the request.
-pub(super) async fn answer(mut exchange: Exchange) -> Response<ResponseBody> {
+pub(super) async fn answer(mut exchange: Exchange) -> AgentResponse {
     let Outcome { said, job } = match outcome(&exchange).await {
         Ok(outcome) => outcome,
         Err(error) => return unanswered(&exchange, &error),
@@ -42,7 +40,7 @@ pub(super) async fn answer(mut exchange: Exchange) -> Response<ResponseBody> {
     }
 }
 
-async fn outcome(exchange: &Exchange) -> Result<Outcome, StoreError> {
+async fn outcome(exchange: &Exchange) -> StoreResult<Outcome> {
     let prefix = exchange.app.config.commands.prefix.as_str();
     let mut outcome = Outcome::default();
     for typed in &exchange.offered.pin.interjected {

@@ -7,10 +7,11 @@ use http::Response;
 use uuid::Uuid;
 
 use super::value::Exchange;
+use crate::heavy;
 use crate::proxy::answer_form;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::response_body::ResponseBody;
-use crate::proxy::waiting::ShownDraft;
+use crate::proxy::response_body::{AgentResponse, ResponseBody};
+use crate::proxy::waiting::{ShownDraft, WaitingBody};
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::commands::CommandReply;
@@ -19,7 +20,10 @@ use baton_core::plan::{Unresolved, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::response::{AnswerOpening, ProgressLine};
 use baton_core::text::splice;
-use baton_core::wire::SyntheticResponse;
+use baton_core::wire::{ProxyError, SyntheticResponse};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use std::future::Future;
 
 impl Exchange {
     /// Lets the agent see that a draft is being written, if it streams.
@@ -46,7 +50,7 @@ impl Exchange {
     }
 
     /// Ends a response after the draft that it shows. The rest of the response has already been sent.
-    pub(super) fn end_shown(&self, shown: &ShownDraft, handoff: Option<&Handoff>) -> Response<ResponseBody> {
+    pub(super) fn end_shown(&self, shown: &ShownDraft, handoff: Option<&Handoff>) -> AgentResponse {
         shown
             .line()
             .close(self.view_bytes(handoff) as u64 / BYTES_PER_TOKEN);
@@ -56,7 +60,7 @@ impl Exchange {
     }
 
     /// Answers a request to resume a handoff that is unknown or ambiguous.
-    pub(super) async fn unresolved_handoff(&self, why: Unresolved) -> Response<ResponseBody> {
+    pub(super) async fn unresolved_handoff(&self, why: Unresolved) -> AgentResponse {
         tracing::info!(
             exchange = self.ctx.id,
             ?why,
@@ -66,11 +70,7 @@ impl Exchange {
     }
 
     /// Builds a complete response with this text. `handoff` is the one whose sentinel the text contains.
-    pub(super) async fn local_answer(
-        &self,
-        text: &str,
-        handoff: Option<HandoffId>,
-    ) -> Response<ResponseBody> {
+    pub(super) async fn local_answer(&self, text: &str, handoff: Option<HandoffId>) -> AgentResponse {
         let id = Uuid::now_v7();
         let known = self.handoff_of(handoff).await;
         let (ctx, offered, store) = (&self.ctx, &self.offered, self.app.sessions.store());
@@ -91,7 +91,7 @@ impl Exchange {
     }
 
     /// Answers with a reply, after the draft that the response may show.
-    pub(super) async fn reply(&self, reply: &CommandReply) -> Response<ResponseBody> {
+    pub(super) async fn reply(&self, reply: &CommandReply) -> AgentResponse {
         if let Some(shown) = self.begun_draft() {
             let result = match &reply.sentinel {
                 Some(sentinel) => {
@@ -143,7 +143,74 @@ impl Exchange {
 }
 
 /// Builds the error response for a store that cannot be read or written.
-pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> Response<ResponseBody> {
+pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> AgentResponse {
     tracing::error!(exchange = exchange.ctx.id, %error, "failed to read or write the store for a local response; refusing the request");
     exchange.ctx.refuse(Fault::from(Code::STORE))
+}
+
+/// Maximum bytes of an error response that a stream reports.
+const ERROR_BYTES: usize = 64 << 10;
+
+type ResponseWork = crate::heavy::OffloadedFuture<AgentResponse>;
+
+/// Returns the response of `work`.
+///
+/// If a streamed response has not begun when a keep-alive is due, the stream begins without it, and the
+/// response of `work` continues the stream.
+pub(super) async fn answered(
+    exchange: Exchange,
+    work: impl Future<Output = AgentResponse> + Send + 'static,
+) -> AgentResponse {
+    let mut work: ResponseWork = Box::pin(work);
+    if !exchange.offered.view().facts.stream {
+        return work.await;
+    }
+    // The future may outlive this function, and its polls are then offloaded as well.
+    work = heavy::offloaded(exchange.offered.weight, work);
+    let every = exchange.app.config.handoff.keepalive;
+    let answered = tokio::select! {
+        // Biased, because a response that is ready can be sent with its own status.
+        biased;
+        response = &mut work => Some(response),
+        () = begun(&exchange) => None,
+        () = tokio::time::sleep(every) => None,
+    };
+    let is_begun = exchange.begun_draft().is_some();
+    if let Some(response) = answered {
+        // Nothing was shown yet, so the response is sent as it is.
+        if !is_begun {
+            return response;
+        }
+        work = Box::pin(std::future::ready(response));
+    }
+    let (_, kind) = exchange.form().own_shape();
+    let (shown, machine) = (exchange.shown.clone(), exchange.machine(exchange.hidden()));
+    let waiting = WaitingBody::new(shown, machine, every, continuation(exchange, work));
+    answer_form::own_response(kind, ResponseBody::stream(waiting))
+}
+
+/// Body that continues a stream begun without it. In a stream, an error is an event.
+async fn continuation(exchange: Exchange, work: ResponseWork) -> ResponseBody {
+    let (parts, body) = work.await.into_parts();
+    if parts.status.is_success() {
+        return body;
+    }
+    let read = http_body_util::Limited::new(body, ERROR_BYTES).collect().await;
+    let body = read.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let error: Option<Value> = serde_json::from_slice(&body).ok();
+    let wire = exchange.offered.wire();
+    let error = error.map_or_else(
+        || wire.error_body(ProxyError::unreadable(parts.status.as_u16())),
+        |error| error.to_string(),
+    );
+    let is_begun = exchange.begun_draft().is_some();
+    ResponseBody::whole(wire.stream_error(exchange.form().framing(), &error, is_begun))
+}
+
+/// Waits until the agent sees something of a draft.
+async fn begun(exchange: &Exchange) {
+    match &exchange.shown {
+        Some(shown) => shown.begun().await,
+        None => std::future::pending().await,
+    }
 }

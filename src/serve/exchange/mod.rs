@@ -14,15 +14,12 @@ mod context;
 mod drafts;
 mod interjected;
 mod local_answer;
-mod planned;
 mod read;
 mod record_writer;
 mod recording;
 mod request;
 mod resumed;
 mod send;
-mod shadow;
-mod slow_answer;
 mod value;
 
 #[cfg(test)]
@@ -30,23 +27,24 @@ mod tests;
 
 use std::sync::Arc;
 
-use http::Response;
-
 pub(crate) use self::brake::charge;
 use self::commands::CommandEnd;
-use self::read::ScannedBody;
+use self::read::{ParsedRequest, ScannedBody};
+use self::request::PlannedExchange;
 use self::value::Exchange;
 use crate::app::App;
 use crate::heavy;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::headers::Sending;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::AgentResponse;
 use crate::proxy::upload::RopeBody;
 use crate::proxy::{Answering, RequestContext, TranscriptHandler, relay};
 use baton_core::commands::CommandReply;
-use baton_core::plan::{Decision, RespondInput, Responder, is_model_call};
+use baton_core::nudge::{NudgeOutcome, ShadowMoment};
+use baton_core::plan::{Decision, Plan, RespondInput, Responder, ShadowDecision, is_model_call};
 use baton_core::record::HandoffId;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::RequestFacts;
 
 impl Exchange {
@@ -89,7 +87,7 @@ impl TranscriptHandler for App {
     }
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Response<ResponseBody> {
+async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> AgentResponse {
     let Some(received) = read::receive(&app, &ctx, &searched) else {
         return match ctx.check_unread() {
             Ok(()) => untouched(&ctx, searched.body).await,
@@ -102,9 +100,9 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Respo
     // The exchange owns the body from here on, and drops it while the response streams.
     drop(searched);
     if app.is_shadow(&ctx) {
-        return Box::pin(shadow::relayed(app, ctx, received)).await;
+        return Box::pin(relayed(app, ctx, received)).await;
     }
-    let mut offered = match planned::plan(&app, &ctx, received).await {
+    let mut offered = match request::plan(&app, &ctx, received).await {
         Ok(offered) => offered,
         Err(fault) => return ctx.refuse(fault),
     };
@@ -120,7 +118,7 @@ async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> Respo
 }
 
 /// Responds to a request that is for the model.
-async fn answer_for_model(mut exchange: Exchange) -> Response<ResponseBody> {
+async fn answer_for_model(mut exchange: Exchange) -> AgentResponse {
     // Boxed: rare branches would otherwise enlarge every future of this function.
     if brake::is_on(&exchange)
         && let Some(ended) = Box::pin(brake::check(&mut exchange)).await
@@ -155,7 +153,7 @@ async fn check_owner(app: &App, ctx: &RequestContext, facts: &RequestFacts) -> R
 }
 
 /// Dispatches a request to its responder.
-async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBody> {
+async fn answer_by(mut exchange: Exchange, by: Responder) -> AgentResponse {
     let is_for_model = matches!(
         by,
         Responder::Model | Responder::HandOff(_) | Responder::WaitingDraft
@@ -191,9 +189,58 @@ async fn answer_by(mut exchange: Exchange, by: Responder) -> Response<ResponseBo
 }
 
 /// Sends the collected body unchanged and relays the response.
-async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<ResponseBody> {
+async fn untouched(ctx: &RequestContext, body: RequestBody) -> AgentResponse {
     let rope = RopeBody::from(body.raw().cloned().unwrap_or_default());
     // Frees the decoded text before the response streams.
     drop(body);
     relay::send(ctx, Sending::default(), rope).await
+}
+
+/// Relays a request and its response in shadow mode, byte for byte, and records where a handoff would have been due. The
+/// agent's history stays whole, so these moments are those of a session without baton.
+async fn relayed(app: Arc<App>, ctx: RequestContext, received: ParsedRequest) -> AgentResponse {
+    let call = &received.call;
+    let opened = app.sessions.open(&call.key, &ctx.principal, app.clock.now_ms());
+    let opened = opened.await.inspect(|live| ctx.note_topic(live));
+    let opened = opened.inspect_err(
+        |error| tracing::error!(%error, "failed to read the store; relaying without its records"),
+    );
+    // An empty plan sends the request unchanged.
+    let mut plan = Plan::default();
+    plan.offer
+        .set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));
+    let mut exchange = Exchange::new(app, ctx, PlannedExchange::new(received, opened.ok(), plan));
+    recording::begin(&exchange, None);
+    note_moment(&mut exchange);
+    exchange.begin().await
+}
+
+/// Records the decision that baton would have made about this request, and the text that it would have sent.
+fn note_moment(exchange: &mut Exchange) {
+    let Some(branch) = context::enter(exchange) else {
+        return;
+    };
+    let now_ms = exchange.app.clock.now_ms();
+    let state = branch.state();
+    let moment = state.and_then(|state| exchange.plan().watched_moment(&state, now_ms));
+    let Some(ShadowDecision {
+        outcome,
+        notice,
+        saved,
+    }) = moment
+    else {
+        return;
+    };
+    match outcome {
+        NudgeOutcome::WouldNotify => branch.notified(),
+        // As after a failed draft, the next automatic handoff is due only when the context has grown further.
+        NudgeOutcome::WouldHandOver => branch.draft_failed(),
+        _ => {}
+    }
+    let text = notice.or_else(|| drafts::local_prompt(exchange));
+    let text = text.unwrap_or_default();
+    exchange.ctx.note_nudge(outcome);
+    let what = outcome.name().to_owned();
+    let moment = ShadowMoment { what, text, saved };
+    exchange.ctx.recorder.note(|e| e.shadow = Some(moment));
 }

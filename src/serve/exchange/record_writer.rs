@@ -14,7 +14,7 @@ use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::journal::LiveEvent;
 use crate::state::session::FiredHandoff;
-use crate::state::store::StoreError;
+use crate::state::store::StoreResult;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::handoffs::carry::{self, Carried, CarryScope, Rule, UsersWords};
 use baton_core::handoffs::document::HandoffSize;
@@ -45,18 +45,14 @@ pub(super) struct PreparedHandoff {
 }
 
 /// Writes the model's handoff. Its sentinel may be shown once this has returned.
-pub(super) async fn write_handoff(exchange: &Exchange, new: NewHandoff) -> Result<Handoff, StoreError> {
+pub(super) async fn write_handoff(exchange: &Exchange, new: NewHandoff) -> StoreResult<Handoff> {
     let prepared = prepare(exchange, new, bytes_sent(exchange))?;
     write(exchange, prepared).await
 }
 
 /// Creates a handoff of any origin without writing it. `before` is the size of the request before its cut, in
 /// bytes.
-pub(super) fn prepare(
-    exchange: &Exchange,
-    new: NewHandoff,
-    before: u64,
-) -> Result<PreparedHandoff, StoreError> {
+pub(super) fn prepare(exchange: &Exchange, new: NewHandoff, before: u64) -> StoreResult<PreparedHandoff> {
     let has_work = exchange.answer.fired().is_empty();
     let Carried { prompt, items } = exchange.carried(&new, has_work);
     let id = exchange.app.clock.new_id();
@@ -74,7 +70,7 @@ pub(super) fn prepare(
 }
 
 /// Writes a handoff. Its sentinel may be shown once this has returned.
-pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Result<Handoff, StoreError> {
+pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> StoreResult<Handoff> {
     let handoff = &prepared.handoff;
     let live = exchange.offered.live()?;
     let now = exchange.app.clock.now_ms();
@@ -97,18 +93,14 @@ pub(super) async fn write(exchange: &Exchange, prepared: PreparedHandoff) -> Res
 }
 
 /// Writes a handoff that awaits the user's approval. It is not active in any conversation.
-pub(super) async fn write_for_review(
-    exchange: &Exchange,
-    id: HandoffId,
-    new: NewHandoff,
-) -> Result<(), StoreError> {
+pub(super) async fn write_for_review(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> StoreResult<()> {
     let handoff = handoff(exchange, id, new)?;
     let (app, live) = (&exchange.app, exchange.offered.live()?);
     app.sessions.put_draft(live, handoff, app.clock.now_ms()).await
 }
 
 /// Creates the record of a handoff of this request.
-fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> Result<Handoff, StoreError> {
+fn handoff(exchange: &Exchange, id: HandoffId, new: NewHandoff) -> StoreResult<Handoff> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let live = offered.live()?;
     let model = offered.view().facts.model.as_deref().unwrap_or_default();
@@ -150,14 +142,14 @@ fn report(exchange: &Exchange, prepared: &PreparedHandoff, pairs: &[Arc<HiddenPa
 pub(super) async fn write_beside(
     exchange: &Exchange,
     all: Vec<(AnsweredCall, Option<InsertionPoint>)>,
-) -> Result<(), StoreError> {
+) -> StoreResult<()> {
     let placed = all.into_iter().filter_map(|(call, place)| Some((call, place?)));
-    let pairs: Result<_, StoreError> = placed.map(|(call, place)| pair(exchange, call, place)).collect();
+    let pairs: StoreResult<_> = placed.map(|(call, place)| pair(exchange, call, place)).collect();
     write_pairs(exchange, pairs?).await
 }
 
 /// Writes pairs. Their markers may be shown once this has returned.
-pub(super) async fn write_pairs(exchange: &Exchange, pairs: Vec<HiddenPair>) -> Result<(), StoreError> {
+pub(super) async fn write_pairs(exchange: &Exchange, pairs: Vec<HiddenPair>) -> StoreResult<()> {
     let (app, live) = (&exchange.app, exchange.offered.live()?);
     app.sessions.add_pairs(live, pairs, app.clock.now_ms()).await
 }
@@ -169,7 +161,7 @@ pub(super) fn pair(
     exchange: &Exchange,
     answered: AnsweredCall,
     place: InsertionPoint,
-) -> Result<HiddenPair, StoreError> {
+) -> StoreResult<HiddenPair> {
     let offered = &exchange.offered;
     let conversation = offered.live()?.key().to_owned();
     let call = &answered.call;

@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderValue, Response, header};
 
-use super::response_body::ResponseBody;
+use super::response_body::{AgentResponse, ResponseBody};
 use super::{headers, route};
 use baton_core::wire::{AnswerShape, Framing};
 
@@ -71,7 +71,7 @@ fn content_type(framing: Framing) -> &'static str {
 }
 
 /// Creates a synthetic response with a body of this content type.
-pub(crate) fn own_response(kind: &'static str, body: ResponseBody) -> Response<ResponseBody> {
+pub(crate) fn own_response(kind: &'static str, body: ResponseBody) -> AgentResponse {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -25,16 +25,13 @@ pub mod exchange_recorder;
 pub mod fault;
 mod guard;
 pub mod headers;
-pub(crate) mod keepalive;
 mod min_rate;
 mod reach;
-mod recorded;
 pub mod relay;
 pub mod response_body;
 pub mod route;
 mod sender;
 pub mod server;
-pub(crate) mod tee_body;
 mod unmodifiable;
 
 pub mod spill;
@@ -43,7 +40,6 @@ mod target;
 pub mod upload;
 pub mod upstream;
 pub(crate) mod waiting;
-mod welcome;
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -69,7 +65,7 @@ use self::exchange_recorder::{EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
 use self::min_rate::MinRateBody;
-use self::response_body::ResponseBody;
+use self::response_body::AgentResponse;
 use self::route::Route;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
@@ -89,7 +85,7 @@ use baton_core::wire::Operation;
 pub use self::budget::Budget;
 
 /// Future of the response to one request.
-pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
+pub type Answering = Pin<Box<dyn Future<Output = AgentResponse> + Send>>;
 
 /// Handler of requests whose transcript baton reads.
 pub trait TranscriptHandler: Send + Sync {
@@ -214,7 +210,7 @@ impl RequestContext {
     }
 
     /// Builds an error response in the shape of the wire.
-    pub fn refuse(&self, fault: Fault) -> Response<ResponseBody> {
+    pub fn refuse(&self, fault: Fault) -> AgentResponse {
         refuse(&self.recorder, self.shape(), &fault)
     }
 }
@@ -240,18 +236,14 @@ fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
 ///
 /// The response body carries the recorder and the permit. Dropping this future or that body ends the exchange
 /// at the point it has reached.
-pub async fn handle(
-    gateway: Arc<Gateway>,
-    request: Request<Incoming>,
-    peer: IpAddr,
-) -> Response<ResponseBody> {
+pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>, peer: IpAddr) -> AgentResponse {
     let (mut parts, body) = request.into_parts();
     // Declarations leave the path first, so that routing sees the agent's own path.
     declared::take_from_path(&mut parts);
     declared::remove_credential(&mut parts.headers, &gateway.parts.redactor);
     // Answered without admission: a probe has no client key, and its answer is not an exchange.
-    if welcome::is_for(&parts) && gateway.admission.guard.host(&parts).is_ok() {
-        return welcome::answer(&gateway.parts.config.admin);
+    if relay::asks_for_welcome(&parts) && gateway.admission.guard.host(&parts).is_ok() {
+        return relay::welcome(&gateway.parts.config.admin);
     }
     let limits = &gateway.parts.config.limits;
     // Every reader of the body gets the minimum rate, including the one that drains a refused body.
@@ -350,7 +342,7 @@ async fn before_refusal(
 }
 
 /// Hands a readable transcript to the handler and relays every other request.
-async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
+async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> AgentResponse {
     // Only a POST carries a transcript: the warning would be wrong for other methods.
     let unmodifiable =
         Unmodifiable::from_request(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
@@ -410,7 +402,7 @@ fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> 
     recorder
 }
 
-fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response<ResponseBody> {
+fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> AgentResponse {
     if fault.code == Code::UPGRADE {
         // Expected: the agent falls back to HTTP at once. Nothing failed, so no event is recorded.
         tracing::debug!(code = fault.code.name, "refused");

@@ -1,19 +1,20 @@
 //! Relay: passes requests that baton does not read, and their responses, through byte for byte.
 
 use http::response::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode, header};
 
 use super::RequestContext;
 use super::exchange_recorder::Progress;
 use super::headers::{self, Sending};
 use super::min_rate::MinRateBody;
-use super::response_body::ResponseBody;
+use super::response_body::{AgentResponse, ResponseBody};
 use super::upload::RopeBody;
 use super::upstream::UpstreamResult;
+use crate::state::config::Admin;
 use crate::state::telemetry::ExchangeOutcome;
 
 /// Relays a request while the agent still sends it, and the response while upstream still sends it.
-pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
+pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> AgentResponse {
     if body.is_end_stream() {
         // An empty body counts as buffered, so it can be sent again if the connection was stale.
         ctx.recorder.request_read(0);
@@ -31,7 +32,7 @@ pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<Resp
 }
 
 /// Sends a buffered body and relays the response.
-pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Response<ResponseBody> {
+pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> AgentResponse {
     ctx.recorder.leg_sent(body.left());
     let headers = || ctx.onward(sending);
     let sent = ctx
@@ -42,7 +43,7 @@ pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Res
 }
 
 /// Relays upstream's response unchanged, whatever its status, or builds the response for the fault.
-pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> Response<ResponseBody> {
+pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> AgentResponse {
     let response = match sent {
         Ok(response) => response,
         Err(fault) => return ctx.refuse(fault),
@@ -61,9 +62,29 @@ pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> Response<ResponseBo
 }
 
 /// Creates a response with upstream's status and headers. `changed` is true if the body may differ from upstream's.
-pub fn headed(upstream: &Parts, changed: bool, body: ResponseBody) -> Response<ResponseBody> {
+pub fn headed(upstream: &Parts, changed: bool, body: ResponseBody) -> AgentResponse {
     let mut out = Response::new(body);
     *out.status_mut() = upstream.status;
     *out.headers_mut() = headers::back(&upstream.headers, changed);
     out
+}
+
+/// Whether a request is for the line that [`welcome`] answers with.
+pub(super) fn asks_for_welcome(parts: &http::request::Parts) -> bool {
+    (parts.method == Method::GET || parts.method == Method::HEAD) && parts.uri.path() == "/"
+}
+
+/// Names the program that listens here. No provider has anything at this path, and agents probe it (Claude Code sends
+/// `HEAD /` at each start).
+pub(super) fn welcome(admin: &Admin) -> AgentResponse {
+    // A listener on all addresses has no URL to show, only its port.
+    let seen = match admin.listen.ip().is_unspecified() {
+        true => format!("port {} of this machine", admin.listen.port()),
+        false => format!("{}://{}/", admin.scheme(), admin.listen),
+    };
+    let line = format!("baton, a proxy for the APIs of language models; its inspector is at {seen}\n");
+    let mut response = Response::new(ResponseBody::whole(line));
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -29,7 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use super::agent_stream::AgentStream;
 use super::certificate::Certificate;
 use super::fault::{Code, Fault};
-use super::response_body::ResponseBody;
+use super::response_body::AgentResponse;
 use super::upstream::SMALLEST_BUFFER;
 use super::{Gateway, find_route, handle};
 use crate::state::config::{AgentWaits, Config, LimitConfig};
@@ -306,7 +306,7 @@ where
     }
 }
 
-type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
+type ServiceFuture = Pin<Box<dyn Future<Output = Result<AgentResponse, Infallible>> + Send>>;
 
 /// Creates the service of a connection, which notifies `first` of requests.
 ///
@@ -315,8 +315,7 @@ fn service(
     gateway: GatewaySlot,
     peer: IpAddr,
     first: Arc<Notify>,
-) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = ServiceFuture>
-{
+) -> impl Service<Request<Incoming>, Response = AgentResponse, Error = Infallible, Future = ServiceFuture> {
     service_fn(move |request: Request<Incoming>| -> ServiceFuture {
         first.notify_one();
         let gateway = gateway.load_full();
@@ -340,9 +339,9 @@ fn note_panic(ended: Result<(), JoinError>) {
 ///
 /// A combinator, because an async function would reserve space for `handled` twice.
 fn contained(
-    handled: impl Future<Output = Response<ResponseBody>>,
+    handled: impl Future<Output = AgentResponse>,
     shape: impl FnOnce() -> WireId,
-) -> impl Future<Output = Result<Response<ResponseBody>, Infallible>> {
+) -> impl Future<Output = Result<AgentResponse, Infallible>> {
     let internal = |shape: WireId| Fault::from(Code::INTERNAL).response(shape);
     let handled = AssertUnwindSafe(handled).catch_unwind();
     handled.map(move |handled| Ok(handled.unwrap_or_else(|_| internal(shape()))))

@@ -9,9 +9,9 @@ use memchr::memmem;
 use super::download::whole;
 use super::fault::{Code, Fault};
 use super::min_rate::MinRateBody;
-use super::response_body::ResponseBody;
+use super::response_body::{AgentResponse, ResponseBody};
 use super::{Gateway, RequestContext, headers, relay};
-use crate::state::store::StoreError;
+use crate::state::store::StoreResult;
 use baton_core::record::ResponseOrigin;
 use baton_core::wire::wire;
 
@@ -23,11 +23,7 @@ struct Mapped {
 }
 
 /// Relays a request without a transcript, and translates the id of a stored response in both directions.
-pub(super) async fn run(
-    gateway: &Gateway,
-    mut ctx: RequestContext,
-    body: MinRateBody,
-) -> Response<ResponseBody> {
+pub(super) async fn run(gateway: &Gateway, mut ctx: RequestContext, body: MinRateBody) -> AgentResponse {
     if let Some((_, id, _)) = split(&ctx.target)
         && let Err(fault) = ctx.check_response(&*gateway.parts.store, id).await
     {
@@ -64,7 +60,7 @@ pub(super) async fn run(
     }
 }
 
-async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {
+async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> StoreResult<Option<Mapped>> {
     if ctx.wire.is_none_or(|id| wire(id).items.is_none()) {
         return Ok(None);
     }

@@ -5,7 +5,7 @@ use http::response::Parts;
 use crate::exchange::{record_writer, value::Exchange};
 use crate::heavy;
 use crate::proxy::download::UpstreamBody;
-use crate::state::store::StoreError;
+use crate::state::store::StoreResult;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::marker::aside;
 use baton_core::plan::NextLeg;
@@ -87,11 +87,7 @@ impl Exchange {
     }
 
     /// Writes a call with its result, and builds the messages that let the model continue.
-    async fn answer_call(
-        &self,
-        answered: AnsweredCall,
-        spoken: Option<LegOutput>,
-    ) -> Result<LegEvent, StoreError> {
+    async fn answer_call(&self, answered: AnsweredCall, spoken: Option<LegOutput>) -> StoreResult<LegEvent> {
         // The output was too large to keep.
         let Some(spoken) = spoken else {
             return Ok(LegEvent::NotWritten);

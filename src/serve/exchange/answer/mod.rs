@@ -5,7 +5,6 @@
 
 mod effects;
 mod stream;
-mod watched;
 mod whole;
 
 use http::{Response, header};
@@ -13,19 +12,21 @@ use http::{Response, header};
 use self::effects::Answered;
 use super::send::{self, Sent};
 use super::value::Exchange;
+use crate::exchange::recording;
 use crate::proxy::download::UpstreamBody;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::{AgentResponse, ResponseBody, TeeBody};
 use crate::proxy::{headers, relay};
+use crate::state::telemetry::ExchangeOutcome;
 use baton_core::plan::{NextLeg, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::response::{ResponseMachine, ResponseOptions, StreamMerge, VerdictInput};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
-use baton_core::wire::{LegMachine, ResponseWatch};
+use baton_core::wire::{LegMachine, LegReport, ResponseWatch, StopReason};
 
 impl Exchange {
     /// Sends the first leg, and builds the response from its result.
-    pub(in crate::exchange) async fn begin(self) -> Response<ResponseBody> {
+    pub(in crate::exchange) async fn begin(self) -> AgentResponse {
         let sent = match send::send(self).await {
             Ok(sent) => sent,
             Err(response) => return response,
@@ -44,7 +45,7 @@ impl Exchange {
     }
 
     /// Answers a repeated request with its handoff's sentinel and the leg after it.
-    pub(in crate::exchange) async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
+    pub(in crate::exchange) async fn go_on(self, id: HandoffId) -> AgentResponse {
         let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
         let found = found.unwrap_or_else(|error| {
             tracing::error!(exchange = self.ctx.id, %error, "failed to read the handoff of a repeated request; running its first leg again");
@@ -59,7 +60,7 @@ impl Exchange {
 }
 
 /// Answers with a handoff's sentinel and the leg after it, or only with the sentinel if responses stop there.
-pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> Response<ResponseBody> {
+pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> AgentResponse {
     exchange.fresh = true;
     if exchange.stops() {
         return match exchange.begun_draft() {
@@ -97,7 +98,7 @@ async fn show(
     response: Response<UpstreamBody>,
     first: VerdictInput,
     after: Option<&Handoff>,
-) -> Response<ResponseBody> {
+) -> AgentResponse {
     let (parts, body) = response.into_parts();
     if let Some(branch) = exchange
         .branch
@@ -134,7 +135,7 @@ async fn show(
     // Boxed: a request waits in a future as large as the largest of them, and writes all of it before
     // anything is sent.
     match streamed {
-        _ if is_shadow => Box::pin(watched::answer(answered, streamed)).await,
+        _ if is_shadow => Box::pin(relayed(answered, streamed)).await,
         true => stream::answer(answered),
         false => Box::pin(whole::answer(answered)).await,
     }
@@ -223,4 +224,33 @@ impl Exchange {
             });
         }
     }
+}
+
+/// Relays a response unchanged, and counts it.
+async fn relayed(answered: Answered, streamed: bool) -> AgentResponse {
+    let Answered {
+        exchange,
+        parts,
+        body,
+        ..
+    } = answered;
+    if streamed {
+        exchange.ctx.recorder.note(|e| e.streamed = true);
+        let watched = TeeBody::new(body, exchange.merge(), move |report: &LegReport| {
+            recording::count(&exchange, report);
+            if report.stop != StopReason::Open {
+                let outcome = ExchangeOutcome::of_end(report.stop);
+                exchange.ctx.recorder.decide(outcome);
+            }
+        });
+        return relay::headed(&parts, false, ResponseBody::stream(watched));
+    }
+    let body = match exchange.collect(body).await {
+        Ok(body) => body,
+        Err(fault) => return exchange.ctx.refuse(fault),
+    };
+    if let Some(report) = exchange.read_reply(&body, exchange.hidden()) {
+        recording::count(&exchange, &report);
+    }
+    relay::headed(&parts, false, ResponseBody::whole(body))
 }

@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::Response;
 use hyper::body::{Body, Frame};
 
 use super::effects::{self, Answered, EffectResult};
@@ -17,9 +16,9 @@ use crate::exchange::{recording, value::Exchange};
 use crate::heavy;
 use crate::proxy::download::{PolledFrame, UpstreamBody};
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::keepalive::KeepAlive;
 use crate::proxy::relay;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::{AgentResponse, ResponseBody};
+use crate::proxy::waiting::KeepAlive;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::response::{Action, LegProgress, ResponseEffect, ResponseEnd, StreamMerge, StreamedAnswer};
 use baton_core::wire::StopReason;
@@ -62,7 +61,7 @@ impl Exchange {
 }
 
 /// Builds the response to an agent that wants a stream.
-pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
+pub(super) fn answer(answered: Answered) -> AgentResponse {
     let Answered {
         mut exchange,
         parts,

@@ -1,7 +1,7 @@
 //! Drives the response machine of a response in one piece: collects its legs, and joins them into one reply.
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::StatusCode;
 
 use super::effects::{self, Answered, EffectResult};
 use crate::exchange::{recording, value::Exchange};
@@ -9,14 +9,14 @@ use crate::proxy::answer_form;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::relay;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::{AgentResponse, ResponseBody};
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::response::{Action, JoinedAnswer, LegEvent, ResponseEnd, writes_call};
 use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegReport, StopReason};
 
 /// Builds the response to an agent that wants it in one piece.
-pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
+pub(super) async fn answer(answered: Answered) -> AgentResponse {
     let Answered {
         mut exchange,
         parts,

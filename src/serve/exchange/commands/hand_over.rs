@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use http::Response;
-
 use crate::exchange::local_answer::unanswered;
-use crate::exchange::{drafts, slow_answer, value::Exchange};
-use crate::proxy::response_body::ResponseBody;
+use crate::exchange::{drafts, local_answer, value::Exchange};
+use crate::proxy::response_body::AgentResponse;
 use crate::state::jobs::drafts::DraftRecord;
-use crate::state::store::StoreError;
+use crate::state::store::StoreResult;
 use baton_core::commands::CommandReply;
 use baton_core::handoffs::draft::{DraftEnd, DraftRequest, frees_little, not_made, waits_for_approval};
 use baton_core::limits::BYTES_PER_TOKEN;
@@ -28,20 +26,20 @@ pub(in crate::exchange) enum HandoffTrigger {
 }
 
 /// Returns the conversation's open draft. If it awaits approval, another process may have written it.
-pub(super) async fn restored_draft(exchange: &Exchange) -> Result<Option<DraftRecord>, StoreError> {
+pub(super) async fn restored_draft(exchange: &Exchange) -> StoreResult<Option<DraftRecord>> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let key = offered.live()?.key();
     app.drafting.restored_in(app.sessions.store(), key).await
 }
 
 /// Makes a handoff and answers with its outcome. Until then the agent gets keep-alives.
-pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Response<ResponseBody> {
+pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> AgentResponse {
     let exchange = match &trigger {
         HandoffTrigger::Draft(_) => exchange.showing(),
         // An approval calls no model, so there is no progress to show.
         HandoffTrigger::Approval(_) => exchange,
     };
-    slow_answer::answered(exchange.clone(), async move {
+    local_answer::answered(exchange.clone(), async move {
         let reply = match run(&exchange, trigger).await {
             Ok(reply) => reply,
             Err(error) => return unanswered(&exchange, &error),
@@ -53,7 +51,7 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Respo
 }
 
 /// Makes the handoff from the transcript before the command.
-async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandReply, StoreError> {
+async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> StoreResult<CommandReply> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let live = offered.live()?;
     let Some(before) = without_command(exchange) else {
@@ -108,7 +106,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> Result<CommandRepl
 
 /// Returns the handoff that an identical request has made, if its response was interrupted. Agents then repeat the
 /// request.
-async fn made_before(exchange: &Exchange) -> Result<Option<Arc<Handoff>>, StoreError> {
+async fn made_before(exchange: &Exchange) -> StoreResult<Option<Arc<Handoff>>> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let now = app.clock.now_ms();
     match offered.live()?.take_repeat(offered.hash(), &exchange.answer, now) {

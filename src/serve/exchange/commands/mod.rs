@@ -2,7 +2,6 @@
 
 mod hand_over;
 
-use http::Response;
 use uuid::Uuid;
 
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
@@ -11,20 +10,20 @@ use super::context::window_of;
 use super::local_answer::unanswered;
 use super::resumed::drift;
 use super::value::Exchange;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::AgentResponse;
 use crate::state::config::closest_name;
 use crate::state::files::documents;
 use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
-use crate::state::store::StoreError;
+use crate::state::store::StoreResult;
 use baton_core::commands::{
-    self as commands, CarriedTexts, ChatCommand, CommandReply, Status, UndoOutcome, help, parse, pin,
-    pins_listed, topic, unknown, unpin,
+    self, CarriedTexts, ChatCommand, CommandReply, Status, UndoOutcome, help, parse, pin, pins_listed, topic,
+    unknown, unpin,
 };
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
-use baton_core::plan::{MissingRecords, Records, UndoQuery, handoff_to_resume, resumed_text};
+use baton_core::plan::{Known, Records, UndoQuery, handoff_to_resume, resumed_text};
 use baton_core::record::{HandoffId, HandoffStatus};
 use baton_core::response::AnswerOpening;
 use baton_core::rewrite::untooled::ToolOmission;
@@ -39,7 +38,7 @@ pub(super) enum CommandStep {
 
 /// Result of answering a command.
 pub(super) enum CommandEnd {
-    Answered(Response<ResponseBody>),
+    Answered(AgentResponse),
     /// The request without the command, which goes to the model.
     ForModel(Exchange),
 }
@@ -87,7 +86,7 @@ pub(super) async fn step(
     exchange: &Exchange,
     command: ChatCommand<'_>,
     prefix: &str,
-) -> Result<CommandStep, StoreError> {
+) -> StoreResult<CommandStep> {
     let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
     let live = || offered.live();
     let reply = match command {
@@ -143,7 +142,7 @@ pub(super) async fn step(
 }
 
 /// Undoes a handoff, or reverts its undo.
-async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, StoreError> {
+async fn undo(exchange: &Exchange, id: Option<&str>) -> StoreResult<CommandReply> {
     let (ctx, plan) = (&exchange.ctx, exchange.plan());
     let model = plan.reading.view.facts.model.as_deref();
     let window = window_of(&exchange.app, ctx, model.unwrap_or_default());
@@ -169,7 +168,7 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> Result<CommandReply, Sto
 /// Continues after the handoff that a user names, which makes it active again.
 ///
 /// With the model's next request, a notice lists the changes in the repository.
-async fn resume(exchange: &Exchange, id: &str) -> Result<CommandReply, StoreError> {
+async fn resume(exchange: &Exchange, id: &str) -> StoreResult<CommandReply> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     let found = by_records(exchange, |records| handoff_to_resume(id, records)).await?;
     let handoff = match found {
@@ -201,10 +200,7 @@ async fn set_status(exchange: &Exchange, id: HandoffId, status: HandoffStatus) -
 }
 
 /// Returns the decision of `decide`. Reads the records that it lacks, and calls it again with them.
-async fn by_records<T>(
-    exchange: &Exchange,
-    decide: impl Fn(&Records) -> Result<T, MissingRecords>,
-) -> Result<T, StoreError> {
+async fn by_records<T>(exchange: &Exchange, decide: impl Fn(&Records) -> Known<T>) -> StoreResult<T> {
     let (app, principal) = (&exchange.app, &exchange.ctx.principal);
     let mut reader = Reader::new(&app.sessions, &app.seals, principal, app.clock.now_ms());
     if let Ok(live) = exchange.offered.live() {
@@ -228,7 +224,7 @@ fn carried_texts(exchange: &Exchange, live: &LiveConversation) -> CarriedTexts {
     }
 }
 
-async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandReply, StoreError> {
+async fn status(exchange: &Exchange, live: &LiveConversation) -> StoreResult<CommandReply> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let mut status = Status {
         tokens: exchange.conversation_tokens(offered.len()),
@@ -260,7 +256,7 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> Result<CommandR
 async fn decided<T>(
     exchange: &Exchange,
     decide: impl AsyncFnOnce(Uuid) -> Result<T, DecisionFailure>,
-) -> Result<bool, StoreError> {
+) -> StoreResult<bool> {
     let Some(draft) = restored_draft(exchange).await? else {
         return Ok(false);
     };

@@ -5,34 +5,33 @@
 //!                             └► failed, empty, cancelled: the request goes upstream unchanged
 //! ```
 
-mod automatic;
 mod drafter;
 mod legs;
 
-use http::Response;
-
 use super::answer::after_handoff;
 use super::value::Exchange;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::AgentResponse;
 use crate::state::jobs::drafts::DraftJob;
-use baton_core::handoffs::draft::{DraftEnd, not_made, still_waits, waits_for_approval};
+use baton_core::handoffs::draft::{DraftEnd, DraftRequest, not_made, still_waits, waits_for_approval};
 use baton_core::nudge::NudgeOutcome;
-use baton_core::plan::OpenDraft;
-use baton_core::record::HandoffOrigin;
+use baton_core::plan::{DueHandoff, OpenDraft};
+use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::response::AnswerOpening;
 
-pub(super) use self::automatic::automatic_job;
 pub(super) use self::drafter::{hand_over, handoff_report, local_prompt};
+use crate::state::files::saved_prompts;
+use std::sync::Arc;
+use uuid::Uuid;
 
 /// Answers a request that starts a draft: with the leg after the handoff, or as if no draft had been requested.
-pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
+pub(super) async fn run(exchange: Exchange, job: DraftJob) -> AgentResponse {
     let mut exchange = exchange.showing();
-    super::slow_answer::answered(exchange.clone(), async move {
+    super::local_answer::answered(exchange.clone(), async move {
         let (id, origin) = (job.id, job.wanted.ask.origin);
         let made = hand_over(&exchange, job).await;
         match made {
             Ok(handoff) => {
-                automatic::save(&exchange, id, &handoff);
+                save(&exchange, id, &handoff);
                 let report = handoff_report(&exchange, &handoff);
                 exchange.opening = exchange.opening.reporting(&report);
                 // The stream has begun with the draft, so the report goes into the same stream.
@@ -94,4 +93,46 @@ pub(super) fn pending_notice(exchange: &Exchange) -> Option<AnswerOpening> {
     tracing::info!(exchange = exchange.ctx.id, %draft, "a draft awaits approval; continuing the conversation");
     let text = still_waits(&app.config.commands.prefix);
     Some(AnswerOpening::notice(&text))
+}
+
+/// Begins the draft of a handoff that a threshold triggers. The conversation continues after it in the same response.
+/// Returns `None` if another draft is open.
+pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -> Option<DraftJob> {
+    let live = exchange.offered.live.as_ref()?;
+    let request = DraftRequest {
+        reason: Some(due.reason),
+        method: due.method,
+        ..DraftRequest::automatic()
+    };
+    let drafting = &exchange.app.drafting;
+    let begun = drafting
+        .begin(live.key(), live.principal(), request.into())
+        .ok()?;
+    if let (Some(cut), Some(branch)) = (due.cut, &exchange.branch) {
+        tracing::info!(
+            exchange = exchange.ctx.id,
+            why = cut.reason.name(),
+            tokens = cut.tokens,
+            dollars = cut.saved,
+            "handing off at no cost"
+        );
+        branch.ledger(|ledger| ledger.cut(&cut));
+    }
+    Some(begun)
+}
+
+/// Saves the prompt of an automatic handoff as a file, if a directory is configured.
+pub(super) fn save(exchange: &Exchange, draft: Uuid, handoff: &Handoff) {
+    let app = &exchange.app;
+    let directory = &app.config.handoff.save_dir;
+    let Some(directory) = directory
+        .clone()
+        .filter(|_| handoff.origin == HandoffOrigin::Auto)
+    else {
+        return;
+    };
+    let text = format!("{}\n", app.redactor.text(&handoff.prompt).trim_end());
+    let (place, drafting) = ((directory, handoff.created_ms), Arc::clone(&app.drafting));
+    let saved = move |path| drafting.saved(draft, path);
+    saved_prompts::keep(place, text, exchange.ctx.id.clone(), saved);
 }

@@ -6,10 +6,10 @@ mod later_leg;
 mod retry;
 mod sender;
 
-use http::{Response, StatusCode};
+use http::StatusCode;
 
 use super::value::Exchange;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::AgentResponse;
 
 pub(super) use self::later_leg::later_or_own;
 pub(super) use self::sender::{LegKind, Sent, once, readable};
@@ -18,7 +18,7 @@ pub(super) use self::sender::{LegKind, Sent, once, readable};
 ///
 /// # Errors
 /// The agent's response, if it is already decided.
-pub(super) async fn send(exchange: Exchange) -> Result<Sent, Response<ResponseBody>> {
+pub(super) async fn send(exchange: Exchange) -> Result<Sent, AgentResponse> {
     let (ctx, offered) = (&exchange.ctx, &exchange.offered);
     let make = || exchange.plan().first(offered.offer.tooled);
     let (request, answered) = sender::or_own(&exchange, make, LegKind::First).await;

@@ -13,7 +13,7 @@ use crate::exchange::value::Exchange;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::relay;
-use crate::proxy::response_body::ResponseBody;
+use crate::proxy::response_body::{AgentResponse, ResponseBody};
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::plan::{Retry, replaces_refusal};
 use baton_core::rewrite::untooled::ToolOmission;
@@ -22,7 +22,7 @@ use baton_core::rewrite::untooled::ToolOmission;
 ///
 /// # Errors
 /// The response to the agent: the refusal, or baton's own fault.
-pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
+pub(super) async fn retry(sent: Sent) -> Result<Sent, AgentResponse> {
     let Sent {
         mut exchange,
         request,
@@ -64,7 +64,7 @@ pub(super) async fn retry(sent: Sent) -> Result<Sent, Response<ResponseBody>> {
 }
 
 /// Relays a refusal because of a limit of the account, whose body may state when the provider opens again.
-pub(super) async fn relay_limited(sent: Sent) -> Response<ResponseBody> {
+pub(super) async fn relay_limited(sent: Sent) -> AgentResponse {
     let Sent {
         exchange, response, ..
     } = sent;
@@ -83,7 +83,7 @@ pub(super) async fn relay_limited(sent: Sent) -> Response<ResponseBody> {
 async fn refusal(
     exchange: &Exchange,
     response: Response<UpstreamBody>,
-) -> Result<(Parts, Bytes), Response<ResponseBody>> {
+) -> Result<(Parts, Bytes), AgentResponse> {
     let (parts, body) = response.into_parts();
     match sender::readable(exchange, &parts, body) {
         Ok(body) => match exchange.collect(body).await {

@@ -15,12 +15,10 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::App;
-use super::planned;
 use super::read::{self, ParsedRequest};
-use super::record_writer;
 use super::request::PlannedExchange;
 use super::value::Exchange;
+use super::{App, record_writer};
 use crate::proxy::body::RequestBody;
 use crate::proxy::exchange_recorder::ExchangeRecorder;
 use crate::proxy::fault::Fault;
@@ -126,7 +124,7 @@ impl TestRequest<'_> {
 
     async fn planned(&self) -> Result<PlannedExchange, Fault> {
         let received = self.received().expect("a request that is read");
-        planned::plan(&self.stage.app, &self.ctx, received).await
+        super::request::plan(&self.stage.app, &self.ctx, received).await
     }
 
     async fn offered(&self) -> PlannedExchange {
