@@ -5,7 +5,6 @@
 
 mod agents;
 mod client;
-mod curl;
 mod declared;
 mod demo;
 mod doctor;
@@ -29,12 +28,10 @@ mod sharing;
 mod shell_files;
 mod shells;
 mod show;
-mod started_with;
 mod state_args;
 mod store;
 mod stored;
 mod trial;
-mod trial_args;
 mod ui;
 mod uninstall;
 
@@ -74,7 +71,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     /// Estimate what handoffs would have saved in your agents' past sessions (offline, read-only)
-    Try(trial_args::TryArgs),
+    Try(trial::TryArgs),
     /// Run an agent through the proxy, starting the proxy if none is running
     Run(run::RunArgs),
     /// Print what `run` sets for an agent, for a shell or as JSON

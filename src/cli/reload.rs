@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::exit::CliResult;
-use super::started_with::StartedWith;
+use super::running::StartedWith;
 use baton_serve::service::reload::Reloader;
 use baton_state::config::{Config, Flags, Problem, client_files};
 

@@ -1,12 +1,11 @@
 //! The `baton serve` command: opens the state and the listeners, prints their addresses, and shuts down gracefully.
 
-use std::io;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use clap::Args as ClapArgs;
 
@@ -18,9 +17,8 @@ use super::doctor::config::open_listener;
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::Out;
 use super::reload::{self, LoadedConfig};
-use super::running::{self, Process, StateDirLock, reachable};
+use super::running::{self, Process, StartedWith, StateDirLock, reachable};
 use super::sharing;
-use super::started_with::StartedWith;
 use super::state_args::CONFIG_HELP;
 use baton_core::marker::seal::{SealKey, SealKeys};
 use baton_serve::proxy::certificate::Certificate;

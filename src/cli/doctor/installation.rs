@@ -18,14 +18,14 @@ use baton_serve::proxy::upload::RopeBody;
 use baton_serve::proxy::upstream::{Upstream, Upstreams};
 use baton_state::clock::now_ms;
 use baton_state::config::{Config, StoreKind};
-use baton_state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, JournalTotals};
+use baton_state::journal::{ExchangeFilter, ExchangeRow, JournalReader, JournalResult, JournalTotals};
 use baton_state::store::{self, HandoffFilter};
 
 /// Input of the checks.
 pub(super) struct Installation {
     pub(super) config: Config,
     pub(super) running: RunState,
-    pub(super) journal: Result<Option<JournalSummary>, JournalError>,
+    pub(super) journal: JournalResult<Option<JournalSummary>>,
     /// Handoffs, newest first; empty if they exist only inside the running proxy.
     pub(super) handoffs: Result<Vec<Handoff>, String>,
     /// Responses of the upstreams, in the order of the config; empty if no request was sent.
@@ -70,7 +70,7 @@ impl Installation {
     }
 }
 
-fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
+fn journal(config: &Config) -> JournalResult<Option<JournalSummary>> {
     let Some(reader) = JournalReader::open(&config.state_dir)? else {
         return Ok(None);
     };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::args::ListArgs;
 use super::files;
 use super::lookup::{self, HandoffLookup, blocking};
-use super::record::{named, record, with_document};
+use super::show::{named, record, with_document};
 use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::open;
@@ -263,7 +263,7 @@ fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::tests::{A, B, handoff};
+    use super::super::show::tests::{A, B, handoff};
     use super::*;
 
     const C: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e13";

@@ -3,15 +3,12 @@
 //! `places` finds the files, `files` and `databases` read them, `gather` reads all of them at once. `screen`,
 //! `plot` and `detail` present what `baton_core::trial` makes of them.
 
-mod behind;
-mod databases;
 mod detail;
 mod files;
 mod gather;
 mod layout;
 mod places;
 mod plot;
-mod rules;
 mod screen;
 
 use std::path::{Path, PathBuf};
@@ -23,13 +20,20 @@ use self::places::SessionFile;
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, visible};
+use super::state_args::{StateArgs, period_start};
 use super::stored::only;
-use super::trial_args::TryArgs;
 use baton_core::bill::PriceTable;
-use baton_core::text::date::rfc3339_millis;
-use baton_core::trial::{self, POLICIES, Reckoned, RecordedSession, TrialReport, TrialSettings};
+use baton_core::record::{LOCAL, WireId};
+use baton_core::text::date::{PeriodStart, rfc3339_millis};
+use baton_core::transcript::AgentKind;
+use baton_core::trial::{
+    self, DEFAULT_FOLLOW_SHARE, POLICIES, Reckoned, RecordedSession, TrialReport, TrialSettings,
+};
 use baton_state::clock::now_ms;
 use baton_state::config::Config;
+use baton_state::journal::JournalReader;
+use baton_state::session::conversation_key;
+use clap::Args as ClapArgs;
 
 /// The output of `--json`; the names are API.
 #[derive(Serialize)]
@@ -65,7 +69,7 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
         return out.document(&csv(&tried));
     }
     // Only now, because each draft reads the file of its session once more.
-    let rules = rules::dropped(&tried, &report.verdict.best.arm, &files, &config)?;
+    let rules = detail::dropped(&tried, &report.verdict.best.arm, &files, &config)?;
     if args.json {
         return out.json(&TriedJson {
             report: &report,
@@ -146,7 +150,7 @@ fn tried(
     for session in sessions.iter_mut().filter(|_| args.subscription) {
         session.subscription.get_or_insert_default();
     }
-    behind::mark(&mut sessions, config)?;
+    mark(&mut sessions, config)?;
     let settings = TrialSettings {
         prices,
         windows: &config.handoff.windows,
@@ -206,4 +210,93 @@ fn csv(all: &[Reckoned]) -> String {
         );
     }
     text
+}
+
+/// Wires, and headers that name an agent's session.
+const NAMED: [(WireId, &[&str]); 4] = [
+    (WireId::Anthropic, &["x-claude-code-session-id"]),
+    (WireId::OpenaiResponses, &["session-id", "thread-id"]),
+    (WireId::OpenaiResponses, &["x-session-id"]),
+    (WireId::OpenaiResponses, &["session_id"]),
+];
+
+/// Marks sessions that ran through baton, because their conversations are in the journal.
+///
+/// The reader has already marked those whose records contain handoffs. A subagent is marked like its session.
+pub(super) fn mark(sessions: &mut [RecordedSession], config: &Config) -> CliResult {
+    let Some(journal) = JournalReader::open(&config.state_dir)? else {
+        return Ok(());
+    };
+    for session in sessions.iter_mut().filter(|session| !session.behind_baton) {
+        let id = session.root().to_owned();
+        for (wire, headers) in NAMED {
+            // Agents send the id of their record in such a header, and the journal's key is made of it.
+            let header = |name: &str| headers.contains(&name).then(|| id.clone());
+            let key = conversation_key(LOCAL, wire, header, None, &String::new).key;
+            session.behind_baton |= !journal.conversations(Some(&key), 1)?.is_empty();
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Reads the sessions that your agents keep on this machine, and computes what they would have cost with handoffs: claude-code, \
+codex, gemini-cli, qwen-code, pi, opencode, goose, cline. Sends nothing, and writes nothing except the file of --plot. \
+docs/try.md explains what is counted, what is assumed, and what is hindsight.
+
+Examples:
+  baton try
+  baton try --since 30d --agent codex
+  baton try --session 3f2a          # where it would have been cut, what would have been carried, what a reader would miss
+  baton try --from ~/old-sessions --plot saved.svg
+  baton try --json | jq .report.verdict")]
+pub(super) struct TryArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Read a session file, or a directory of them, in place of the agents' own
+    #[arg(long, value_name = "PATH")]
+    pub(super) from: Option<PathBuf>,
+    /// Read only sessions since this age (12h, 30d) or date (2026-11-23)
+    #[arg(long, value_name = "TIME", value_parser = period_start)]
+    pub(super) since: Option<PeriodStart>,
+    /// Read only this agent's sessions
+    #[arg(long, value_name = "AGENT", value_parser = agent)]
+    pub(super) agent: Option<&'static str>,
+    /// Show this session in detail, by its id or a unique prefix of it (a subagent by ID/NAME)
+    #[arg(long, value_name = "ID")]
+    pub(super) session: Option<String>,
+    /// Assume a subscription: report tokens, not dollars (detected only for Codex, which records it)
+    #[arg(long)]
+    pub(super) subscription: bool,
+    /// Assume that the model hands off at this share of task ends and notices (0 to 1)
+    #[arg(long, value_name = "SHARE", default_value_t = DEFAULT_FOLLOW_SHARE, value_parser = share)]
+    pub(super) follow_share: f64,
+    /// Use this price table (TOML) [bill.prices]
+    #[arg(long, value_name = "FILE")]
+    pub(super) prices: Option<PathBuf>,
+    /// Write the plot as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(super) plot: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print CSV: a line for each session
+    #[arg(long, conflicts_with = "json")]
+    pub(super) csv: bool,
+}
+
+/// Parses an agent's name, or the name of its program, as `baton run` accepts it.
+fn agent(given: &str) -> Result<&'static str, String> {
+    let mut names = AgentKind::ALL.map(AgentKind::name).into_iter();
+    let is_named = |name: &&str| *name == given || name.split('-').next() == Some(given);
+    names.find(is_named).ok_or_else(|| {
+        let names = AgentKind::ALL.map(AgentKind::name);
+        format!("it is not one of {}", names.join(", "))
+    })
+}
+
+fn share(given: &str) -> Result<f64, String> {
+    let share = given.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "write a number from 0 to 1".to_owned())
 }
