@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::StoreAddress;
 use super::raw::{Environment, LocatedValue, Raw};
-use super::value::{ValueResult, collect, value_error};
+use super::value::{ValueResult, value_error};
 use crate::access::hosts::normal;
 use crate::access::peers::AddressRange;
 
@@ -84,9 +84,7 @@ impl LocatedValue {
             value_error(why, help)
         })
     }
-}
 
-impl LocatedValue {
     /// Reads host names or addresses, normalized for comparison: lower case, without port.
     pub(super) fn hosts(&self) -> ValueResult<Vec<String>> {
         self.names(host)
@@ -99,28 +97,16 @@ impl LocatedValue {
 
     /// Reads addresses and ranges of addresses.
     pub(super) fn address_ranges(&self) -> ValueResult<Vec<AddressRange>> {
-        let items = self.list("strings", "write [\"10.0.0.0/8\"]")?;
-        let read = |text: String| match text.trim().parse() {
-            Ok(range) => Ok(range),
-            Err(()) => value_error(
-                format!("{text:?} is not a range of addresses"),
-                "write an address, or a range such as \"10.0.0.0/8\"",
-            ),
-        };
-        collect(
-            items
-                .iter()
-                .map(|item| (&item.origin, item.text().and_then(read))),
-        )
+        self.strings("write [\"10.0.0.0/8\"]", |text| {
+            text.trim().parse().or_else(|()| {
+                let help = "write an address, or a range such as \"10.0.0.0/8\"";
+                value_error(format!("{text:?} is not a range of addresses"), help)
+            })
+        })
     }
 
     fn names(&self, read: fn(&str) -> ValueResult<String>) -> ValueResult<Vec<String>> {
-        let items = self.list("strings", "write [\"one\", \"two\"]")?;
-        collect(
-            items
-                .iter()
-                .map(|item| (&item.origin, item.text().and_then(|text| read(text.trim())))),
-        )
+        self.strings("write [\"one\", \"two\"]", |text| read(text.trim()))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use super::keys::{self, BRAKE, BRAKE_TABLE, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
 use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
-use super::value::ValueError;
+use super::value::{ValueError, complaint};
 use super::{Config, Secret, raw, rules};
 use crate::disk;
 
@@ -246,16 +246,10 @@ impl Loader<'_> {
             let path = format!("{UPSTREAMS}.{}", entry.key);
             let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
             if entry.key.is_empty() || !entry.key.chars().all(legal) {
-                self.complain(
-                    &path,
-                    &entry.key_origin,
-                    vec![ValueError {
-                        kind: ProblemKind::Value,
-                        message: "an upstream's name is part of URLs".to_owned(),
-                        help: "use lower-case letters, digits, `-` and `_`".to_owned(),
-                        at: None,
-                    }],
-                );
+                let message = "an upstream's name is part of URLs";
+                let help = "use lower-case letters, digits, `-` and `_`";
+                let complaints = complaint(ProblemKind::Value, message, help);
+                self.complain(&path, &entry.key_origin, complaints);
                 continue;
             }
             self.origins
@@ -274,32 +268,13 @@ impl Loader<'_> {
     }
 
     fn table(&mut self, path: &str, given: &LocatedValue) -> Option<Vec<RawEntry>> {
-        match given.structured().map(|given| given.raw) {
-            Ok(Raw::Table(entries)) => Some(entries),
-            Ok(_) => {
-                self.wrong_type(
-                    path,
-                    given,
-                    "a table",
-                    &format!("write [{path}] and its keys below"),
-                );
-                None
-            }
-            Err(complaints) => {
-                self.complain(path, &given.origin, complaints);
-                None
-            }
-        }
-    }
-
-    fn wrong_type(&mut self, path: &str, given: &LocatedValue, expected: &str, help: &str) {
-        let complaint = ValueError {
-            kind: ProblemKind::Value,
-            message: format!("expected {expected}, found {}", given.raw.kind()),
-            help: help.to_owned(),
-            at: None,
+        let entries = match given.structured().map(|given| given.raw) {
+            Ok(Raw::Table(entries)) => Ok(entries),
+            Ok(_) => given.expected("a table", &format!("write [{path}] and its keys below")),
+            Err(complaints) => Err(complaints),
         };
-        self.complain(path, &given.origin, vec![complaint]);
+        let complained = |complaints| self.complain(path, &given.origin, complaints);
+        entries.map_err(complained).ok()
     }
 
     fn complain(&mut self, path: &str, origin: &KeyOrigin, complaints: Vec<ValueError>) {
@@ -319,15 +294,13 @@ impl Loader<'_> {
         let dot = if path.is_empty() { "" } else { "." };
         let key = format!("{path}{dot}{}", entry.key);
         let elsewhere = || keys::all().find(|(known, _)| known.ends_with(&format!(".{}", entry.key)));
-        let help = match closest_name(&entry.key, siblings) {
-            Some(name) => format!(
-                "did you mean `{}`?",
-                spelled(&format!("{path}{dot}{name}"), &entry.key_origin)
-            ),
-            None => match elsewhere() {
-                Some((known, _)) => format!("did you mean `{}`?", spelled(&known, &entry.key_origin)),
-                None => "delete it; `baton check --defaults` prints every key".to_owned(),
-            },
+        let meant = match closest_name(&entry.key, siblings) {
+            Some(name) => Some(format!("{path}{dot}{name}")),
+            None => elsewhere().map(|(known, _)| known),
+        };
+        let help = match meant {
+            Some(known) => format!("did you mean `{}`?", spelled(&known, &entry.key_origin)),
+            None => "delete it; `baton check --defaults` prints every key".to_owned(),
         };
         let what = if path.is_empty() { "section" } else { "key" };
         self.problems.push(Problem {

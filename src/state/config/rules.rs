@@ -53,6 +53,14 @@ struct RuleChecker<'a> {
 }
 
 impl RuleChecker<'_> {
+    fn missing(&mut self, key: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.report(ProblemKind::Missing, key, message, help);
+    }
+
+    fn conflict(&mut self, key: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.report(ProblemKind::Conflict, key, message, help);
+    }
+
     fn report(&mut self, kind: ProblemKind, key: &str, message: impl Into<String>, help: impl Into<String>) {
         let origin = self.origins.get(key).cloned();
         self.problems.push(Problem {
@@ -68,8 +76,7 @@ impl RuleChecker<'_> {
         let mut lacks = |given: &str, other: &str| {
             // An invalid path was reported already.
             if !self.origins.contains_key(other) {
-                self.report(
-                    ProblemKind::Missing,
+                self.missing(
                     given,
                     format!("it needs `{other}` as well"),
                     format!("set `{other}`, or leave both out for plain HTTP"),
@@ -94,8 +101,7 @@ impl RuleChecker<'_> {
         let both = ["handoff.seal_key", "handoff.seal_key_dir"];
         // An invalid path was reported already: it has an origin and no value.
         if both.iter().all(|key| self.origins.contains_key(*key)) && config.handoff.seal_key_dir.is_some() {
-            self.report(
-                ProblemKind::Conflict,
+            self.conflict(
                 "handoff.seal_key_dir",
                 "the seal keys are given as `handoff.seal_key` as well",
                 "give one of the two",
@@ -120,8 +126,7 @@ impl RuleChecker<'_> {
         }
         match platform() {
             Some(dir) => config.state_dir = dir,
-            None => self.report(
-                ProblemKind::Missing,
+            None => self.missing(
                 "state.dir",
                 "this user has no home directory to keep state in",
                 "set `state.dir`, or give --state-dir",
@@ -136,8 +141,7 @@ impl RuleChecker<'_> {
             && store.address.is_none()
             && !self.origins.contains_key("store.url")
         {
-            self.report(
-                ProblemKind::Missing,
+            self.missing(
                 "store.kind",
                 "\"redis\" needs `store.url` as well",
                 "set `store.url`, such as \"redis://127.0.0.1:6379\"",
@@ -151,20 +155,14 @@ impl RuleChecker<'_> {
             let key = format!("{path}.base_url");
             if upstream.base_url.is_empty() && !self.origins.contains_key(&key) {
                 let help = "set its `base_url`, such as \"https://api.example.com\"";
-                self.report(
-                    ProblemKind::Missing,
-                    &path,
-                    "the upstream has no `base_url`",
-                    help,
-                );
+                self.missing(&path, "the upstream has no `base_url`", help);
             }
             let doubled = DOUBLED
                 .iter()
                 .find(|(native, version)| native == name && upstream.base_url.ends_with(version));
             if let Some((_, version)) = doubled {
                 let short = upstream.base_url.trim_end_matches(version);
-                self.report(
-                    ProblemKind::Conflict,
+                self.conflict(
                     &key,
                     format!("the path of each request begins with {version}, so it would be sent twice"),
                     format!("write \"{short}\""),
@@ -182,7 +180,7 @@ impl RuleChecker<'_> {
         for name in listed.iter().filter(|name| !config.upstreams.contains_key(*name)) {
             let message = format!("there is no upstream {name:?}");
             let help = "add it as [upstreams.NAME], or correct the name";
-            self.report(ProblemKind::Conflict, "server.upstreams", message, help);
+            self.conflict("server.upstreams", message, help);
         }
         let is_named = |name: &String| {
             let path = format!("upstreams.{name}");
@@ -222,7 +220,7 @@ impl RuleChecker<'_> {
             ] {
                 if empty && !self.origins.contains_key(&format!("{path}.{name}")) {
                     let message = format!("the client has no `{name}`");
-                    self.report(ProblemKind::Missing, &path, message, format!("set its `{name}`"));
+                    self.missing(&path, message, format!("set its `{name}`"));
                 }
             }
             // That client would share the handoffs from before there were clients, and no log line would name it.
@@ -244,7 +242,7 @@ impl RuleChecker<'_> {
             if !client.name.is_empty() && earlier.iter().any(|other| other.name == client.name) {
                 let message = format!("there is another client {:?}", client.name);
                 let help = "give each client a name of its own";
-                self.report(ProblemKind::Conflict, &format!("{path}.name"), message, help);
+                self.conflict(&format!("{path}.name"), message, help);
             }
             let key = match client.key {
                 Some(_) => format!("{path}.key"),
@@ -252,17 +250,12 @@ impl RuleChecker<'_> {
             };
             if client.key.is_some() && client.key_sha256.is_some() {
                 let help = "give one of the two";
-                self.report(ProblemKind::Conflict, &key, "`key_sha256` is given as well", help);
+                self.conflict(&key, "`key_sha256` is given as well", help);
             }
             let digest = client.digest();
             if digest.is_some() && earlier.iter().any(|other| other.digest() == digest) {
                 let help = "give each client a key of its own";
-                self.report(
-                    ProblemKind::Conflict,
-                    &key,
-                    "another client has the same key",
-                    help,
-                );
+                self.conflict(&key, "another client has the same key", help);
             }
         }
     }
@@ -274,7 +267,7 @@ impl RuleChecker<'_> {
         if admin.token.is_none() && !self.origins.contains_key("admin.token") {
             for (key, _) in admin.tokens() {
                 let help = "set `admin.token`: with only this token nobody could open the rest";
-                self.report(ProblemKind::Missing, key, "it needs `admin.token` as well", help);
+                self.missing(key, "it needs `admin.token` as well", help);
             }
         }
         let tokens: Vec<_> = admin
@@ -285,7 +278,7 @@ impl RuleChecker<'_> {
             if let Some((other, ..)) = tokens[..at].iter().find(|(_, other, _)| other == token) {
                 let message = format!("`{other}` has the same value");
                 let help = "give each token a value of its own";
-                self.report(ProblemKind::Conflict, key, message, help);
+                self.conflict(key, message, help);
             }
             if let Some(client) = config
                 .clients
@@ -297,7 +290,7 @@ impl RuleChecker<'_> {
                     client.name
                 );
                 let help = "give the token a value of its own";
-                self.report(ProblemKind::Conflict, key, message, help);
+                self.conflict(key, message, help);
             }
         }
     }
@@ -312,9 +305,7 @@ impl RuleChecker<'_> {
             && !config.server.listen.ip().is_loopback()
             && !config.requires_clients()
         {
-            self.report(
-                ProblemKind::Conflict,
-                "server.listen",
+            self.conflict("server.listen",
                 format!(
                     "{} is not loopback, and upstream `{name}` has a key of the proxy's own: anybody who reaches it could use that key",
                     config.server.listen
@@ -327,9 +318,7 @@ impl RuleChecker<'_> {
             // An invalid token was reported already.
             && !self.origins.contains_key("admin.token")
         {
-            self.report(
-                ProblemKind::Conflict,
-                "admin.listen",
+            self.conflict("admin.listen",
                 format!(
                     "{} is not loopback, and there is no `admin.token`: anybody who reaches it could read prompts",
                     config.admin.listen
@@ -346,8 +335,7 @@ impl RuleChecker<'_> {
         if one == 0 || all == 0 || all >= one.saturating_mul(2) {
             return;
         }
-        self.report(
-            ProblemKind::Conflict,
+        self.conflict(
             "limits.bodies_bytes",
             format!("{all} is less than twice `limits.body_bytes`: one compressed body would not fit"),
             format!(
@@ -361,8 +349,7 @@ impl RuleChecker<'_> {
         let (data, admin) = (config.server.listen, config.admin.listen);
         // Port 0 picks a different free port for each listener.
         if data == admin && data.port() != 0 {
-            self.report(
-                ProblemKind::Conflict,
+            self.conflict(
                 "admin.listen",
                 format!("{admin} is the address of `server.listen` too"),
                 "give each listener a port of its own",

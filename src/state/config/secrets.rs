@@ -8,8 +8,8 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 
 use super::problem::ProblemKind;
-use super::raw::{Environment, LocatedValue, Raw};
-use super::value::{ValueError, ValueResult, collect, value_error};
+use super::raw::{Environment, LocatedValue, Raw, RawEntry};
+use super::value::{ValueResult, collect, complaint, value_error};
 use crate::disk;
 
 impl LocatedValue {
@@ -29,11 +29,9 @@ impl LocatedValue {
                     );
                 }
             },
-            other => {
-                return value_error(
-                    format!("expected a secret, found {}", other.kind()),
-                    "write it as text in quotes, or as { env = \"NAME\" } or { file = \"PATH\" }",
-                );
+            _ => {
+                let help = "write it as text in quotes, or as { env = \"NAME\" } or { file = \"PATH\" }";
+                return self.expected("a secret", help);
             }
         };
         // A secret copied from a file often ends with a line break.
@@ -105,43 +103,30 @@ impl LocatedValue {
     /// Reads header names with secret values.
     pub(super) fn headers(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
         let entries = self.table("headers", "write { \"x-name\" = \"value\" }")?;
-        collect(entries.iter().map(|entry| {
-            let checked =
-                header_name(&entry.key).and_then(|name| Ok((name, entry.value.header_secret(env)?)));
-            (&entry.value.origin, checked)
-        }))
+        let header = |entry: &RawEntry| Ok((header_name(&entry.key)?, entry.value.header_secret(env)?));
+        collect(entries.iter().map(|entry| (&entry.value.origin, header(entry))))
     }
 }
 
 fn variable(name: &str, env: &Environment) -> ValueResult<String> {
-    match env.get(name) {
-        Some(value) => Ok(value.to_owned()),
-        None => unavailable(
+    env.get(name).map(str::to_owned).ok_or_else(|| {
+        complaint(
+            ProblemKind::Unavailable,
             format!("it refers to the environment variable {name}, which is not set"),
             format!("set {name} before starting, or give the value here"),
-        ),
-    }
-}
-
-fn content(path: &Path) -> ValueResult<String> {
-    disk::read_small(path).or_else(|error| {
-        unavailable(
-            format!(
-                "it refers to the file {}, which cannot be read: {error}",
-                path.display()
-            ),
-            "write the secret into that file, or fix the path",
         )
     })
 }
 
-fn unavailable<T>(message: String, help: impl Into<String>) -> ValueResult<T> {
-    Err(vec![ValueError {
-        kind: ProblemKind::Unavailable,
-        message,
-        help: help.into(),
-        at: None,
-    }])
+fn content(path: &Path) -> ValueResult<String> {
+    let path_shown = path.display();
+    disk::read_small(path).map_err(|error| {
+        complaint(
+            ProblemKind::Unavailable,
+            format!("it refers to the file {path_shown}, which cannot be read: {error}"),
+            "write the secret into that file, or fix the path",
+        )
+    })
 }
 
 /// Headers that control routing and framing, which the config must not set.

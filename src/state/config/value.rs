@@ -23,12 +23,22 @@ pub(super) struct ValueError {
 pub(super) type ValueResult<T> = Result<T, Vec<ValueError>>;
 
 pub(super) fn value_error<T>(message: impl Into<String>, help: impl Into<String>) -> ValueResult<T> {
-    Err(vec![ValueError {
-        kind: ProblemKind::Value,
-        message: message.into(),
-        help: help.into(),
-        at: None,
-    }])
+    Err(complaint(ProblemKind::Value, message, help))
+}
+
+pub(super) fn complaint(
+    kind: ProblemKind,
+    message: impl Into<String>,
+    help: impl Into<String>,
+) -> Vec<ValueError> {
+    let (message, help) = (message.into(), help.into());
+    let at = None;
+    vec![ValueError {
+        kind,
+        message,
+        help,
+        at,
+    }]
 }
 
 impl LocatedValue {
@@ -39,10 +49,7 @@ impl LocatedValue {
                 value_error("the value is empty", "give a value, or leave the key out")
             }
             Raw::Word(text) | Raw::Text(text) => Ok(text.clone()),
-            other => value_error(
-                format!("expected text, found {}", other.kind()),
-                "put the value in quotes",
-            ),
+            _ => self.expected("text", "put the value in quotes"),
         }
     }
 
@@ -74,10 +81,7 @@ impl LocatedValue {
             // From a variable or a flag, where values have no type.
             Raw::Word(word) if word == "true" => Ok(true),
             Raw::Word(word) if word == "false" => Ok(false),
-            other => value_error(
-                format!("expected true or false, found {}", other.kind()),
-                "write true or false, without quotes",
-            ),
+            _ => self.expected("true or false", "write true or false, without quotes"),
         }
     }
 
@@ -87,10 +91,7 @@ impl LocatedValue {
         T: Copy + PartialOrd + FromStr + std::fmt::Display,
     {
         let help = format!("write a whole number from {min} to {max}, without quotes");
-        match self.number(&help)?.parse::<T>() {
-            Ok(number) if min <= number && number <= max => Ok(number),
-            _ => value_error(format!("{} is not a whole number in range", self.shown()), help),
-        }
+        self.number(min, max, "a whole number in range", help)
     }
 
     /// Reads seconds from `min` to `max`, including fractions.
@@ -108,13 +109,7 @@ impl LocatedValue {
 
     fn amount(&self, min: f64, max: f64, unit: &str) -> ValueResult<f64> {
         let help = format!("write {unit} from {min} to {max}, without quotes and unit");
-        match self.number(&help)?.parse::<f64>() {
-            Ok(amount) if (min..=max).contains(&amount) => Ok(amount),
-            _ => value_error(
-                format!("{} is not a number of {unit} in range", self.shown()),
-                help,
-            ),
-        }
+        self.number(min, max, &format!("a number of {unit} in range"), help)
     }
 
     /// Reads a budget in US dollars. Returns microdollars.
@@ -136,10 +131,7 @@ impl LocatedValue {
     /// Reads a share from `min` to 1.
     pub(super) fn share(&self, min: f64) -> ValueResult<f64> {
         let help = format!("write a number from {min} to 1, without quotes: 0.5 is a half");
-        match self.number(&help)?.parse::<f64>() {
-            Ok(share) if (min..=1.0).contains(&share) => Ok(share),
-            _ => value_error(format!("{} is not a share", self.shown()), help),
-        }
+        self.number(min, 1.0, "a share", help)
     }
 
     /// Reads `"break-even"` as `None`, or a number with `read`.
@@ -159,22 +151,27 @@ impl LocatedValue {
     /// Reads prefixes of model names, each with a number of tokens from 1 to `max`.
     pub(super) fn windows(&self, max: u64) -> ValueResult<Vec<(String, u64)>> {
         let entries = self.table("models", "write { \"model-name\" = 131072 }")?;
-        collect(entries.iter().map(|entry| {
-            let checked = entry.value.count(1, max);
-            (
-                &entry.value.origin,
-                checked.map(|tokens| (entry.key.clone(), tokens)),
-            )
-        }))
+        let window = |entry: &RawEntry| Ok((entry.key.clone(), entry.value.count(1, max)?));
+        collect(entries.iter().map(|entry| (&entry.value.origin, window(entry))))
     }
 
-    /// Returns the digits of a number, without the underscores that TOML allows.
-    fn number(&self, help: &str) -> ValueResult<String> {
-        match &self.raw {
-            // A word from a variable may be anything, so the caller's parser decides.
-            Raw::Number(digits) | Raw::Word(digits) => Ok(digits.replace('_', "")),
-            other => value_error(format!("expected a number, found {}", other.kind()), help),
+    /// Reads a number from `min` to `max`. `what` names it in the error message.
+    fn number<T: PartialOrd + FromStr>(&self, min: T, max: T, what: &str, help: String) -> ValueResult<T> {
+        // A word from a variable may be anything, so the parser decides.
+        let (Raw::Number(digits) | Raw::Word(digits)) = &self.raw else {
+            return self.expected("a number", &help);
+        };
+        // TOML allows underscores between digits.
+        let number = digits.replace('_', "").parse().ok();
+        match number.filter(|number| min <= *number && *number <= max) {
+            Some(number) => Ok(number),
+            None => value_error(format!("{digits} is not {what}"), help),
         }
+    }
+
+    /// Reports a value of the wrong type.
+    pub(super) fn expected<T>(&self, what: &str, help: &str) -> ValueResult<T> {
+        value_error(format!("expected {what}, found {}", self.raw.kind()), help)
     }
 
     /// Reads one of a fixed set of words.
@@ -233,19 +230,15 @@ impl LocatedValue {
 
     /// Reads strings of at least `min` characters.
     pub(super) fn texts(&self, min: usize) -> ValueResult<Vec<String>> {
-        let items = self.list("strings", "write [\"one\", \"two\"]")?;
-        collect(items.iter().map(|item| {
-            let checked = item
-                .text()
-                .and_then(|text| match text.trim().chars().count() >= min {
-                    true => Ok(text),
-                    false => value_error(
-                        format!("{text:?} is too short to be distinguished from other text"),
-                        format!("write at least {min} characters"),
-                    ),
-                });
-            (&item.origin, checked)
-        }))
+        self.strings("write [\"one\", \"two\"]", |text| {
+            match text.trim().chars().count() >= min {
+                true => Ok(text),
+                false => value_error(
+                    format!("{text:?} is too short to be distinguished from other text"),
+                    format!("write at least {min} characters"),
+                ),
+            }
+        })
     }
 
     /// Reads paths of URLs: `/v1/files`, `/v1/files*`, or `*` for all.
@@ -266,22 +259,18 @@ impl LocatedValue {
 
     /// Reads regular expressions, none of which may match the empty string.
     pub(super) fn patterns(&self) -> ValueResult<Vec<String>> {
-        let items = self.list("strings", "write ['one', 'two']")?;
-        collect(items.iter().map(|item| {
-            let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
-                // Redaction with this pattern would insert its mark between all characters.
-                Ok(pattern) if pattern.is_match("") => value_error(
-                    format!("{text:?} matches the empty string, and so everywhere"),
-                    "write an expression that requires at least one character",
-                ),
-                Ok(_) => Ok(text),
-                Err(error) => value_error(
-                    format!("{text:?} is not a regular expression: {error}"),
-                    "see the syntax of the regex crate",
-                ),
-            });
-            (&item.origin, checked)
-        }))
+        self.strings("write ['one', 'two']", |text| match regex::Regex::new(&text) {
+            // Redaction with this pattern would insert its mark between all characters.
+            Ok(pattern) if pattern.is_match("") => value_error(
+                format!("{text:?} matches the empty string, and so everywhere"),
+                "write an expression that requires at least one character",
+            ),
+            Ok(_) => Ok(text),
+            Err(error) => value_error(
+                format!("{text:?} is not a regular expression: {error}"),
+                "see the syntax of the regex crate",
+            ),
+        })
     }
 
     /// Returns the value, with an unquoted string parsed as TOML. Lists and tables in variables need this.
@@ -299,27 +288,30 @@ impl LocatedValue {
 
     /// Returns the items of a list. `what` names them in the error message.
     pub(super) fn list(&self, what: &str, help: &str) -> ValueResult<Vec<LocatedValue>> {
-        match self.structured()?.raw {
+        let given = self.structured()?;
+        match given.raw {
             Raw::List(items) => Ok(items),
-            other => value_error(format!("expected a list of {what}, found {}", other.kind()), help),
+            _ => given.expected(&format!("a list of {what}"), help),
         }
+    }
+
+    /// Reads a list of strings, each with `read`.
+    pub(super) fn strings<T>(
+        &self,
+        help: &str,
+        read: impl Fn(String) -> ValueResult<T>,
+    ) -> ValueResult<Vec<T>> {
+        let items = self.list("strings", help)?;
+        let read = |item: &Self| item.text().and_then(&read);
+        collect(items.iter().map(|item| (&item.origin, read(item))))
     }
 
     /// Returns the entries of a table. `what` names them in the error message.
     pub(super) fn table(&self, what: &str, help: &str) -> ValueResult<Vec<RawEntry>> {
-        match self.structured()?.raw {
+        let given = self.structured()?;
+        match given.raw {
             Raw::Table(entries) => Ok(entries),
-            other => value_error(
-                format!("expected a table of {what}, found {}", other.kind()),
-                help,
-            ),
-        }
-    }
-
-    fn shown(&self) -> &str {
-        match &self.raw {
-            Raw::Word(text) | Raw::Text(text) | Raw::Number(text) => text,
-            other => other.kind(),
+            _ => given.expected(&format!("a table of {what}"), help),
         }
     }
 }

@@ -90,10 +90,8 @@ impl LocatedValue {
 
     fn route(&self) -> ValueResult<HandoffRoute> {
         let Raw::Table(entries) = &self.raw else {
-            return value_error(
-                format!("expected a route, found {}", self.raw.kind()),
-                "write { from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }",
-            );
+            let help = "write { from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }";
+            return self.expected("a route", help);
         };
         let mut route = HandoffRoute::default();
         for entry in entries {
@@ -103,10 +101,8 @@ impl LocatedValue {
                 "to" => route.to = text,
                 "reason" => route.reason = Some(text),
                 other => {
-                    return value_error(
-                        format!("a route has no key {other:?}"),
-                        "its keys are from, to and reason",
-                    );
+                    let message = format!("a route has no key {other:?}");
+                    return value_error(message, "its keys are from, to and reason");
                 }
             }
         }
@@ -183,15 +179,13 @@ impl HandoffPolicy {
         if !subagent {
             return self.thresholds;
         }
+        let (own, all) = (self.subagents, self.thresholds);
         Thresholds {
-            nudge_at: self.subagents.nudge_at.unwrap_or(self.thresholds.nudge_at),
-            nudge_tokens: self
-                .subagents
-                .nudge_tokens
-                .unwrap_or(self.thresholds.nudge_tokens),
-            auto_at: self.subagents.auto_at.unwrap_or(self.thresholds.auto_at),
+            nudge_at: own.nudge_at.unwrap_or(all.nudge_at),
+            nudge_tokens: own.nudge_tokens.unwrap_or(all.nudge_tokens),
+            auto_at: own.auto_at.unwrap_or(all.auto_at),
             // A subagent's own `nudge_at` is a number, which replaces "break-even" as well.
-            nudge_pays: self.thresholds.nudge_pays && self.subagents.nudge_at.is_none(),
+            nudge_pays: all.nudge_pays && own.nudge_at.is_none(),
         }
     }
 }

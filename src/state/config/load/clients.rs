@@ -4,19 +4,20 @@ use super::{Loader, unreadable};
 use crate::config::keys::{BRAKE, BRAKE_TABLE, CLIENT, CLIENT_FILE, CLIENTS, ConfigKey};
 use crate::config::problem::{KeyOrigin, Problem, ProblemKind};
 use crate::config::raw::{LocatedValue, Raw, read_toml};
-use crate::config::value::ValueError;
+use crate::config::value::complaint;
 use crate::config::{ClientKey, Config, client_files};
 use crate::disk;
 
 impl Loader<'_> {
     /// Reads the list of clients, which replaces that of the previous layer.
     pub(super) fn clients(&mut self, config: &mut Config, given: &LocatedValue) {
-        let list = match given.structured() {
-            Ok(given) => given,
+        let items = given.structured().and_then(|list| match list.raw {
+            Raw::List(items) => Ok(items),
+            _ => given.expected("a list of tables", "write [[clients]] above each"),
+        });
+        let items = match items {
+            Ok(items) => items,
             Err(complaints) => return self.complain(CLIENTS, &given.origin, complaints),
-        };
-        let Raw::List(items) = &list.raw else {
-            return self.wrong_type(CLIENTS, given, "a list of tables", "write [[clients]] above each");
         };
         // Merging by index would combine one client's name with another client's key.
         config.clients.clear();
@@ -41,23 +42,11 @@ impl Loader<'_> {
             return;
         };
         let (brake, own): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.key == BRAKE_TABLE);
-        let origin = given.origin.clone();
-        self.fields(
-            client,
-            keys,
-            path,
-            &LocatedValue {
-                raw: Raw::Table(own),
-                origin,
-            },
-        );
+        let (raw, origin) = (Raw::Table(own), given.origin.clone());
+        self.fields(client, keys, path, &LocatedValue { raw, origin });
+        let path = format!("{path}.{BRAKE_TABLE}");
         for entry in brake {
-            self.fields(
-                &mut client.brake,
-                BRAKE,
-                &format!("{path}.{BRAKE_TABLE}"),
-                &entry.value,
-            );
+            self.fields(&mut client.brake, BRAKE, &path, &entry.value);
         }
     }
 
@@ -71,14 +60,10 @@ impl Loader<'_> {
             Ok(found) => found,
             Err(error) => {
                 let origin = self.origins.get(DIR).cloned();
-                let complaint = ValueError {
-                    kind: ProblemKind::Unavailable,
-                    message: format!("the directory {} cannot be read: {error}", dir.display()),
-                    help: "create it, for example with `baton client add NAME`, or fix the path".to_owned(),
-                    at: None,
-                };
+                let message = format!("the directory {} cannot be read: {error}", dir.display());
+                let help = "create it, for example with `baton client add NAME`, or fix the path";
                 let origin = origin.unwrap_or_else(|| KeyOrigin::File(dir.display().to_string()));
-                return self.complain(DIR, &origin, vec![complaint]);
+                return self.complain(DIR, &origin, complaint(ProblemKind::Unavailable, message, help));
             }
         };
         for (client_name, file) in found {
@@ -95,9 +80,8 @@ impl Loader<'_> {
             let text = match disk::read_small(&file) {
                 Ok(text) => text,
                 Err(error) => {
-                    config
-                        .refused_clients
-                        .push(unreadable(name, &error, "replace or remove it"));
+                    let problem = unreadable(name, &error, "replace or remove it");
+                    config.refused_clients.push(problem);
                     continue;
                 }
             };
