@@ -117,19 +117,9 @@ const FREE: u64 = 64;
 const LEAST_TEXT: u64 = 4 << 10;
 
 /// Error of a body with more members than its text can need.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("it is compressed in many pieces of less than {LEAST_TEXT} bytes")]
 pub(super) struct TooManyMembers;
-
-impl std::fmt::Display for TooManyMembers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "it is compressed in many pieces of less than {LEAST_TEXT} bytes"
-        )
-    }
-}
-
-impl std::error::Error for TooManyMembers {}
 
 impl TooManyMembers {
     pub(super) fn is(error: &io::Error) -> bool {

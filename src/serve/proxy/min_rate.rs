@@ -14,25 +14,15 @@ use tokio::time::{Instant, Sleep};
 use crate::state::config::LimitConfig;
 
 /// Reason why an agent's body ends early.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Stopped {
     /// The rate fell below the minimum.
+    #[error("the agent sent its request too slowly")]
     Slow,
-    /// The connection or its framing broke.
+    /// The connection or its framing broke. No source: the message is the one to report.
+    #[error("the agent aborted its request")]
     Broken(hyper::Error),
 }
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Slow => "the agent sent its request too slowly",
-            Self::Broken(_) => "the agent aborted its request",
-        })
-    }
-}
-
-// Without a source: the message above is the one to report.
-impl std::error::Error for Stopped {}
 
 /// Request body with a minimum rate.
 ///

@@ -16,18 +16,13 @@ const LONGEST: usize = 1000;
 pub struct RowFilter(Vec<FilterTerm>);
 
 /// Error of a filter that cannot be parsed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("at {position}: {message}")]
 pub struct FilterError {
     /// Position of the faulty term, in characters from 1.
     pub position: usize,
     /// Description of the error.
     pub message: String,
-}
-
-impl std::fmt::Display for FilterError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "at {}: {}", self.position, self.message)
-    }
 }
 
 #[derive(Debug, Clone)]

@@ -75,19 +75,12 @@ const SCHEMA: &str = "
 ";
 
 /// The reason why the journal cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct JournalError(String);
 
 /// A result of reading or writing the journal.
 pub type JournalResult<T> = Result<T, JournalError>;
-
-impl std::fmt::Display for JournalError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for JournalError {}
 
 impl From<rusqlite::Error> for JournalError {
     fn from(error: rusqlite::Error) -> Self {

@@ -19,7 +19,7 @@ pub(crate) mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::{fmt, io};
+use std::io;
 
 use async_trait::async_trait;
 
@@ -370,7 +370,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A failed store call. The agent never caused it, and a retry may succeed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
 pub struct StoreError {
     /// The operation and its error, for the log.
     pub message: String,
@@ -387,14 +388,6 @@ impl StoreError {
         }
     }
 }
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for StoreError {}
 
 /// Returns the error for writing to another principal's record. Ids are random, so this is a bug, not a race.
 pub(super) fn foreign_record(what: &str) -> StoreError {

@@ -79,19 +79,12 @@ pub struct StoredHandoff {
 }
 
 /// The reason why there is no document.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{why}")]
 pub struct DocumentError {
     /// The failed operation and its error.
     pub why: String,
 }
-
-impl fmt::Display for DocumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for DocumentError {}
 
 pub(super) fn document_error(what: &str, error: impl fmt::Display) -> DocumentError {
     DocumentError {

@@ -1,6 +1,5 @@
 //! Errors of YAML files.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,21 +10,28 @@ use baton_core::handoffs::yaml::InvalidYaml;
 pub type FileResult<T> = Result<T, FileError>;
 
 /// The reason why a file was not written, read or moved.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The content breaks rules of the format.
+    #[error("{}", joined(.0))]
     Invalid(Vec<FieldError>),
     /// The file is not a YAML mapping.
+    #[error("{path}: {1}", path = .0.display())]
     Malformed(PathBuf, InvalidYaml),
     /// The path may not be touched, for this reason.
+    #[error("{path}: {1}", path = .0.display())]
     Refused(PathBuf, &'static str),
     /// The file does not exist.
+    #[error("{}: there is no such file", .0.display())]
     Missing(PathBuf),
     /// A directory cannot be created.
+    #[error("cannot create the directory {path}: {1}", path = .0.display())]
     Directory(PathBuf, io::Error),
     /// Another process holds the directory's lock.
+    #[error("{}: another process has locked the directory", .0.display())]
     Busy(PathBuf),
     /// Reading or writing failed.
+    #[error("{path}: {1}", path = .0.display())]
     Io(PathBuf, io::Error),
 }
 
@@ -39,23 +45,7 @@ impl FileError {
     }
 }
 
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(errors) => {
-                let errors: Vec<_> = errors.iter().map(FieldError::to_string).collect();
-                f.write_str(&errors.join("\n"))
-            }
-            Self::Malformed(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Refused(path, why) => write!(f, "{}: {why}", path.display()),
-            Self::Missing(path) => write!(f, "{}: there is no such file", path.display()),
-            Self::Directory(path, error) => {
-                write!(f, "cannot create the directory {}: {error}", path.display())
-            }
-            Self::Busy(path) => write!(f, "{}: another process has locked the directory", path.display()),
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
-        }
-    }
+fn joined(errors: &[FieldError]) -> String {
+    let errors: Vec<_> = errors.iter().map(FieldError::to_string).collect();
+    errors.join("\n")
 }
-
-impl std::error::Error for FileError {}
