@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, TransactionBehavior};
 
 /// How long a statement waits for another process that holds the lock, such as a command that archives.
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
@@ -71,4 +71,29 @@ pub(crate) fn has_tables(conn: &Connection, version: i64) -> Result<bool, Databa
         found if found == version => Ok(true),
         found => Err(DatabaseError::OtherVersion(found)),
     }
+}
+
+/// Runs a statement that the connection keeps prepared. Returns the number of changed rows.
+pub(crate) fn run(conn: &Connection, sql: &str, values: impl Params) -> rusqlite::Result<usize> {
+    conn.prepare_cached(sql)?.execute(values)
+}
+
+/// Reads the first row of a query that the connection keeps prepared, if there is one.
+pub(crate) fn first<T>(
+    conn: &Connection,
+    sql: &str,
+    values: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    conn.prepare_cached(sql)?.query_row(values, read).optional()
+}
+
+/// Reads all rows of a query that the connection keeps prepared.
+pub(crate) fn all<T>(
+    conn: &Connection,
+    sql: &str,
+    values: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    conn.prepare_cached(sql)?.query_map(values, read)?.collect()
 }

@@ -13,6 +13,7 @@ use super::chunk_store::ChunkStore;
 use super::headers::HeaderModels;
 use super::open_exchange::OpenExchange;
 use super::queue::{JournalNote, MAX_LOST_ENDS};
+use crate::database::run;
 use baton_core::redact::Redactor;
 
 /// Maximum number of exchanges remembered as partial.
@@ -50,10 +51,8 @@ impl Archive {
         cache_bytes: usize,
     ) -> rusqlite::Result<Self> {
         // A killed process left these exchanges open, and their end will never come.
-        conn.execute(
-            "UPDATE exchanges SET ended = seq, partial = 1 WHERE ended IS NULL",
-            [],
-        )?;
+        let sql = "UPDATE exchanges SET ended = seq, partial = 1 WHERE ended IS NULL";
+        conn.execute(sql, [])?;
         Ok(Self {
             conn,
             chunk_store: ChunkStore::new(redactor, cache_bytes),
@@ -72,13 +71,10 @@ impl Archive {
     pub(super) fn begin_writing(&mut self) -> rusqlite::Result<()> {
         // Takes the write lock at once: upgrading a read lock later could fail with `SQLITE_BUSY` despite the
         // timeout.
-        self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        self.last = self
-            .conn
-            .prepare_cached(
-                "SELECT (SELECT COALESCE(MAX(seq), 0) FROM exchanges), (SELECT COALESCE(MAX(ended), 0) FROM exchanges)",
-            )?
-            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        run(&self.conn, "BEGIN IMMEDIATE", [])?;
+        let sql = "SELECT (SELECT COALESCE(MAX(seq), 0) FROM exchanges), (SELECT COALESCE(MAX(ended), 0) FROM exchanges)";
+        let mut ask = self.conn.prepare_cached(sql)?;
+        self.last = ask.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(())
     }
 
@@ -141,7 +137,7 @@ impl Archive {
             open.write(&self.conn)?;
         }
         self.chunk_store.settle(&self.conn)?;
-        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        run(&self.conn, "COMMIT", [])?;
         for id in &ended {
             self.unended.remove(id);
         }

@@ -7,11 +7,12 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use quick_cache::unsync::Cache;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 
 use super::references::{CountedRow, References};
 use super::summary::MessageText;
+use crate::database::{first, run};
 use crate::keyed_hash::{self, KeyedHash};
 use baton_core::redact::Redactor;
 use baton_core::text::json;
@@ -191,8 +192,8 @@ impl ChunkStore {
     ) -> rusqlite::Result<i64> {
         // The cache does not outlive the process, and two chunks may be equal once redacted.
         let hash = content_hash(clean);
-        let mut find = conn.prepare_cached("SELECT id FROM pieces WHERE hash = ?1")?;
-        if let Some(id) = find.query_row([&hash], |row| row.get(0)).optional()? {
+        let sql = "SELECT id FROM pieces WHERE hash = ?1";
+        if let Some(id) = first(conn, sql, [&hash], |row| row.get(0))? {
             return Ok(id);
         }
         let packed = self
@@ -201,21 +202,23 @@ impl ChunkStore {
             .filter(|packed| packed.len() < clean.len());
         let short = short(clean);
         let short = short.as_ref();
-        conn.prepare_cached(
-            "INSERT INTO pieces (hash, refs, size, packed, exchange, side, role, kind, line, body)
-             VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?
-        .execute(params![
-            hash,
-            clean.len(),
-            packed.is_some(),
-            seen.exchange,
-            seen.side,
-            short.map(|s| s.role),
-            short.map(|s| s.kind),
-            short.map(|s| s.line.as_str()),
-            packed.as_deref().unwrap_or(clean),
-        ])?;
+        let sql = "INSERT INTO pieces (hash, refs, size, packed, exchange, side, role, kind, line, body)
+             VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        run(
+            conn,
+            sql,
+            params![
+                hash,
+                clean.len(),
+                packed.is_some(),
+                seen.exchange,
+                seen.side,
+                short.map(|s| s.role),
+                short.map(|s| s.kind),
+                short.map(|s| s.line.as_str()),
+                packed.as_deref().unwrap_or(clean),
+            ],
+        )?;
         let id = conn.last_insert_rowid();
         self.fresh += CHUNK_OVERHEAD_BYTES + packed.as_deref().map_or(clean.len(), <[u8]>::len);
         self.references.made(CountedRow::Chunk(id));
@@ -250,13 +253,12 @@ impl ChunkStore {
         gap: &str,
     ) -> rusqlite::Result<i64> {
         // The node may exist even if it is not cached.
-        let made = conn
-            .prepare_cached("INSERT OR IGNORE INTO nodes (parent, piece, gap, refs) VALUES (?1, ?2, ?3, 1)")?
-            .execute(params![parent, chunk, gap])?;
+        let sql = "INSERT OR IGNORE INTO nodes (parent, piece, gap, refs) VALUES (?1, ?2, ?3, 1)";
+        let made = run(conn, sql, params![parent, chunk, gap])?;
         if made == 0 {
-            return conn
-                .prepare_cached("SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3")?
-                .query_row(params![parent, chunk, gap], |row| row.get(0));
+            let sql = "SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3";
+            let mut ask = conn.prepare_cached(sql)?;
+            return ask.query_row(params![parent, chunk, gap], |row| row.get(0));
         }
         let id = conn.last_insert_rowid();
         self.references.made(CountedRow::Node(id));

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use rusqlite::OptionalExtension;
-
 use super::bill::BillFilter;
 use super::diff::{ComparedMessage, MessageFate, MessageState, compare};
 use super::filter::RowFilter;
@@ -17,6 +15,7 @@ use super::row::{
 use super::schema::JournalResult;
 use super::summary::{self, ShownPart};
 use super::{envelope, explain};
+use crate::database::{all, first};
 use baton_core::bill::PriceTable;
 use baton_core::rewrite::ChangeReason;
 use serde::Serialize;
@@ -141,8 +140,7 @@ impl JournalReader {
             "{CHAIN} SELECT c.piece, p.size, p.role, p.kind, p.line FROM chain c JOIN pieces p ON p.id = c.piece
              ORDER BY depth DESC"
         );
-        let mut ask = self.conn.prepare_cached(&sql)?;
-        let all = ask.query_map([list], |row| {
+        let mut found = all(&self.conn, &sql, [list], |row| {
             let word = |column| row.get::<_, Option<String>>(column);
             Ok(MessageSummary {
                 i: 0,
@@ -155,11 +153,10 @@ impl JournalReader {
                 why: None,
             })
         })?;
-        let mut all: Vec<MessageSummary> = all.collect::<Result<_, _>>()?;
-        for (i, message) in all.iter_mut().enumerate() {
+        for (i, message) in found.iter_mut().enumerate() {
             message.i = i;
         }
-        Ok(all)
+        Ok(found)
     }
 
     fn headers(&self, kept: &StoredHeaders) -> JournalResult<Vec<(String, String)>> {
@@ -170,13 +167,8 @@ impl JournalReader {
     }
 
     fn size(&self, chunk: i64) -> JournalResult<u64> {
-        let mut ask = self
-            .conn
-            .prepare_cached("SELECT size FROM pieces WHERE id = ?1")?;
-        Ok(ask
-            .query_row([chunk], |row| row.get(0))
-            .optional()?
-            .unwrap_or_default())
+        let sql = "SELECT size FROM pieces WHERE id = ?1";
+        Ok(first(&self.conn, sql, [chunk], |row| row.get(0))?.unwrap_or_default())
     }
 
     /// Returns the differences between two requests outside of their messages.

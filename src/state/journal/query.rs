@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
 use super::chunk_store::unpack;
-use super::row::{CHAIN, COLUMNS, ExchangeRow, StoredRow, stored_row, with_legs};
+use super::row::{CHAIN, COLUMNS, ExchangeRow, StoredRow, json, stored_row, with_legs};
 use super::schema::{self, JournalResult};
+use crate::database::{all, first};
 use crate::telemetry::ExchangeFacts;
 
 /// Returns the number of rows for a limit. 0 means the maximum.
@@ -125,16 +126,10 @@ impl JournalReader {
             "SELECT {COLUMNS} WHERE (?1 IS NULL OR e.conversation = ?1) AND (?2 IS NULL OR e.id < ?2)
              AND (NOT ?4 OR e.failed) ORDER BY e.id DESC LIMIT ?3"
         );
+        let (conversation, before) = (&filter.conversation, &filter.before);
         let mut ask = self.conn.prepare_cached(&sql)?;
-        let rows = ask.query_map(
-            params![
-                filter.conversation,
-                filter.before,
-                rows_of(filter.limit),
-                filter.failed
-            ],
-            stored_row,
-        )?;
+        let values = params![conversation, before, rows_of(filter.limit), filter.failed];
+        let rows = ask.query_map(values, stored_row)?;
         // Most exchanges of a list share their head and tail, which are then measured only once.
         let mut sizes = HashMap::new();
         rows.map(|row| with_legs(&self.conn, row?, &mut sizes)).collect()
@@ -183,12 +178,8 @@ impl JournalReader {
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn last_end(&self) -> JournalResult<i64> {
-        let last = self
-            .conn
-            .query_row("SELECT COALESCE(MAX(ended), 0) FROM exchanges", [], |row| {
-                row.get(0)
-            })?;
-        Ok(last)
+        let sql = "SELECT COALESCE(MAX(ended), 0) FROM exchanges";
+        Ok(self.conn.query_row(sql, [], |row| row.get(0))?)
     }
 
     /// Returns the summary of one exchange.
@@ -204,8 +195,7 @@ impl JournalReader {
 
     pub(super) fn stored(&self, id: &str) -> JournalResult<Option<StoredRow>> {
         let sql = format!("SELECT {COLUMNS} WHERE e.id = ?1");
-        let mut ask = self.conn.prepare_cached(&sql)?;
-        Ok(ask.query_row([id], stored_row).optional()?)
+        Ok(first(&self.conn, &sql, [id], stored_row)?)
     }
 
     /// Returns the exchange of a conversation in which a handoff fired.
@@ -214,13 +204,9 @@ impl JournalReader {
     /// Returns an error if the journal cannot be read.
     pub fn fired_in(&self, conversation: &str, handoff: &str) -> JournalResult<Option<String>> {
         // An event that is not valid JSON must not fail the whole query.
-        let mut ask = self.conn.prepare_cached(
-            "SELECT e.id FROM exchanges e, json_each(CASE WHEN json_valid(e.event) THEN e.event ELSE '{}' END, '$.fired') f
-             WHERE e.conversation = ?1 AND e.fired > 0 AND f.value = ?2 LIMIT 1",
-        )?;
-        Ok(ask
-            .query_row([conversation, handoff], |row| row.get(0))
-            .optional()?)
+        let sql = "SELECT e.id FROM exchanges e, json_each(CASE WHEN json_valid(e.event) THEN e.event ELSE '{}' END, '$.fired') f
+             WHERE e.conversation = ?1 AND e.fired > 0 AND f.value = ?2 LIMIT 1";
+        Ok(first(&self.conn, sql, [conversation, handoff], |row| row.get(0))?)
     }
 
     /// Returns the conversations of a `baton run`, the most recently used first.
@@ -230,12 +216,9 @@ impl JournalReader {
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn conversations_of_run(&self, run: &str) -> JournalResult<Vec<String>> {
-        let mut ask = self.conn.prepare_cached(
-            "SELECT conversation FROM exchanges WHERE id > ?1 AND conversation IS NOT NULL AND json_valid(event)
-             AND json_extract(event, '$.run') = ?1 GROUP BY conversation ORDER BY MAX(id) DESC",
-        )?;
-        let keys = ask.query_map([run], |row| row.get(0))?;
-        Ok(keys.collect::<Result<_, _>>()?)
+        let sql = "SELECT conversation FROM exchanges WHERE id > ?1 AND conversation IS NOT NULL AND json_valid(event)
+             AND json_extract(event, '$.run') = ?1 GROUP BY conversation ORDER BY MAX(id) DESC";
+        Ok(all(&self.conn, sql, [run], |row| row.get(0))?)
     }
 
     /// Returns the facts of the last exchange of a run.
@@ -245,10 +228,7 @@ impl JournalReader {
     pub fn last_of_run(&self, run: &str) -> JournalResult<Option<ExchangeFacts>> {
         let sql = "SELECT event FROM exchanges
              WHERE id > ?1 AND json_valid(event) AND json_extract(event, '$.run') = ?1 ORDER BY id DESC LIMIT 1";
-        let event = self.conn.query_row(sql, [run], |row| row.get::<_, String>(0));
-        Ok(event
-            .optional()?
-            .and_then(|event| serde_json::from_str(&event).ok()))
+        Ok(first(&self.conn, sql, [run], |row| json(row, 0))?.flatten())
     }
 
     /// Whether an exchange with a later id is still open.
@@ -265,10 +245,9 @@ impl JournalReader {
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn leg_sent_ms(&self, id: &str, leg: u32) -> JournalResult<Option<u64>> {
-        let mut ask = self.conn.prepare_cached(
-            "SELECT l.at_ms FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
-        )?;
-        Ok(ask.query_row(params![id, leg], |row| row.get(0)).optional()?)
+        let sql =
+            "SELECT l.at_ms FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2";
+        Ok(first(&self.conn, sql, params![id, leg], |row| row.get(0))?)
     }
 
     /// Returns up to two ids with this prefix, so that the caller can detect an ambiguous one.
@@ -277,11 +256,8 @@ impl JournalReader {
     /// Returns an error if the journal cannot be read.
     pub fn ids(&self, beginning: &str) -> JournalResult<Vec<String>> {
         // Not `LIKE`, because a user's input may contain its wildcards.
-        let mut ask = self.conn.prepare_cached(
-            "SELECT id FROM exchanges WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 2",
-        )?;
-        let ids = ask.query_map([beginning], |row| row.get(0))?;
-        Ok(ids.collect::<Result<_, _>>()?)
+        let sql = "SELECT id FROM exchanges WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 2";
+        Ok(all(&self.conn, sql, [beginning], |row| row.get(0))?)
     }
 
     /// Returns conversations, the most recently used first. `key` selects a single one.
@@ -289,7 +265,7 @@ impl JournalReader {
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn conversations(&self, key: Option<&str>, limit: usize) -> JournalResult<Vec<ConversationSummary>> {
-        let mut ask = self.conn.prepare_cached(&format!(
+        let sql = format!(
             "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
              MAX(e.at_ms), {RECEIVED}, SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
              (SELECT model FROM exchanges n WHERE n.conversation = e.conversation AND n.model IS NOT NULL
@@ -297,8 +273,8 @@ impl JournalReader {
              FROM exchanges e LEFT JOIN titles t ON t.conversation = e.conversation
              WHERE e.conversation IS NOT NULL AND (?1 IS NULL OR e.conversation = ?1)
              GROUP BY e.conversation ORDER BY MAX(e.id) DESC LIMIT ?2",
-        ))?;
-        let all = ask.query_map(params![key, rows_of(limit)], |row| {
+        );
+        let found = all(&self.conn, &sql, params![key, rows_of(limit)], |row| {
             Ok(ConversationSummary {
                 key: row.get(0)?,
                 title: row.get(1)?,
@@ -314,8 +290,8 @@ impl JournalReader {
                 model: row.get(11)?,
                 client: row.get(12)?,
             })
-        })?;
-        Ok(all.collect::<Result<_, _>>()?)
+        });
+        Ok(found?)
     }
 
     /// Returns the totals over the journal.
@@ -364,11 +340,9 @@ impl JournalReader {
     }
 
     pub(super) fn text(&self, chunk: i64) -> JournalResult<Vec<u8>> {
-        let mut ask = self
-            .conn
-            .prepare_cached("SELECT body, packed, size FROM pieces WHERE id = ?1")?;
-        let text = ask.query_row([chunk], |row| Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?)));
+        let sql = "SELECT body, packed, size FROM pieces WHERE id = ?1";
+        let unpacked = |row: &Row<'_>| Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?));
         // A missing chunk reads as empty: retention may have deleted it since its row was read.
-        Ok(text.optional()?.unwrap_or_default())
+        Ok(first(&self.conn, sql, [chunk], unpacked)?.unwrap_or_default())
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Chunks are deleted with the last exchange that refers to them.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::archive::Archive;
+use crate::database::{all, first, run};
 
 /// Exchanges deleted in one step.
 const EXCHANGES_PER_STEP: usize = 8;
@@ -158,34 +159,22 @@ fn drop_oldest(archive: &Archive, bounds: JournalBounds, now_ms: u64, room: bool
 pub(super) fn drop_exchange(conn: &Connection, seq: i64) -> rusqlite::Result<()> {
     let mut nodes = Vec::new();
     let mut chunks = Vec::new();
-    let own = conn
-        .prepare_cached(
-            "SELECT head, list, tail, headers, shown, shown_headers FROM exchanges WHERE seq = ?1",
-        )?
-        .query_row([seq], six)
-        .optional()?;
-    let mut legs = conn.prepare_cached(
-        "SELECT head, list, tail, headers, response, sent_headers FROM legs WHERE exchange = ?1",
-    )?;
-    let legs: Vec<[i64; 6]> = legs.query_map([seq], six)?.collect::<Result<_, _>>()?;
+    let sql = "SELECT head, list, tail, headers, shown, shown_headers FROM exchanges WHERE seq = ?1";
+    let own = first(conn, sql, [seq], six)?;
+    let sql = "SELECT head, list, tail, headers, response, sent_headers FROM legs WHERE exchange = ?1";
+    let legs = all(conn, sql, [seq], six)?;
     for [head, list, tail, a, b, c] in own.into_iter().chain(legs) {
         nodes.extend([head, list, tail]);
         chunks.extend([a, b, c]);
     }
     leave(conn, "nodes", &nodes)?;
     leave(conn, "pieces", &chunks)?;
-    conn.prepare_cached("DELETE FROM legs WHERE exchange = ?1")?
-        .execute([seq])?;
-    let conversation: Option<String> = conn
-        .prepare_cached("DELETE FROM exchanges WHERE seq = ?1 RETURNING conversation")?
-        .query_row([seq], |row| row.get(0))
-        .optional()?
-        .flatten();
-    conn.prepare_cached(
-        "DELETE FROM titles WHERE conversation = ?1
-         AND NOT EXISTS (SELECT 1 FROM exchanges WHERE conversation = ?1)",
-    )?
-    .execute([conversation])?;
+    run(conn, "DELETE FROM legs WHERE exchange = ?1", [seq])?;
+    let sql = "DELETE FROM exchanges WHERE seq = ?1 RETURNING conversation";
+    let conversation: Option<String> = first(conn, sql, [seq], |row| row.get(0))?.flatten();
+    let sql = "DELETE FROM titles WHERE conversation = ?1
+         AND NOT EXISTS (SELECT 1 FROM exchanges WHERE conversation = ?1)";
+    run(conn, sql, [conversation])?;
     Ok(())
 }
 
@@ -212,23 +201,17 @@ fn leave(conn: &Connection, table: &str, ids: &[i64]) -> rusqlite::Result<()> {
 ///
 /// A chain is deleted from its end, one node at a time.
 pub(super) fn collect(conn: &Connection) -> rusqlite::Result<(Vec<i64>, Vec<i64>)> {
-    let mut ask = conn.prepare_cached("SELECT id, parent, piece FROM nodes WHERE refs = 0 LIMIT ?1")?;
-    let nodes: Vec<(i64, i64, i64)> = ask
-        .query_map([ROWS_PER_STEP], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-        .collect::<Result<_, _>>()?;
+    let sql = "SELECT id, parent, piece FROM nodes WHERE refs = 0 LIMIT ?1";
+    let nodes = all(conn, sql, [ROWS_PER_STEP], |row| <(i64, i64, i64)>::try_from(row))?;
     for (id, parent, chunk) in &nodes {
-        conn.prepare_cached("DELETE FROM nodes WHERE id = ?1")?
-            .execute([id])?;
+        run(conn, "DELETE FROM nodes WHERE id = ?1", [id])?;
         leave(conn, "nodes", &[*parent])?;
         leave(conn, "pieces", &[*chunk])?;
     }
-    let mut ask = conn.prepare_cached("SELECT id FROM pieces WHERE refs = 0 LIMIT ?1")?;
-    let chunks: Vec<i64> = ask
-        .query_map([ROWS_PER_STEP], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let sql = "SELECT id FROM pieces WHERE refs = 0 LIMIT ?1";
+    let chunks = all(conn, sql, [ROWS_PER_STEP], |row| row.get(0))?;
     for id in &chunks {
-        conn.prepare_cached("DELETE FROM pieces WHERE id = ?1")?
-            .execute([id])?;
+        run(conn, "DELETE FROM pieces WHERE id = ?1", [id])?;
     }
     Ok((nodes.into_iter().map(|(id, ..)| id).collect(), chunks))
 }

@@ -9,6 +9,7 @@ use super::answer_summary::AnswerSummary;
 use super::diff::MessageState;
 use super::headers::StoredHeaders;
 use super::schema::JournalResult;
+use crate::database::all;
 use crate::telemetry::{ExchangeFacts, ExchangeOutcome};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::rewrite::{ChangeReason, SizeChange};
@@ -374,12 +375,10 @@ impl LegResponse {
 
 /// Returns the legs of an exchange in order, without the contents of their bodies and headers.
 pub(super) fn legs(conn: &Connection, seq: i64) -> rusqlite::Result<Vec<LegDetail>> {
-    let mut ask = conn.prepare_cached(
-        "SELECT n, at_ms, answered_ms, ended_ms, url, status, response_bytes, stop, usage, response_cut, bytes, messages,
+    let sql = "SELECT n, at_ms, answered_ms, ended_ms, url, status, response_bytes, stop, usage, response_cut, bytes, messages,
          head, list, tail, changes, sent_headers, sent_headers_own, response, headers, headers_own
-         FROM legs WHERE exchange = ?1 ORDER BY n",
-    )?;
-    let legs = ask.query_map([seq], |row| {
+         FROM legs WHERE exchange = ?1 ORDER BY n";
+    all(conn, sql, [seq], |row| {
         Ok(LegDetail {
             n: row.get(0)?,
             at_ms: row.get(1)?,
@@ -407,8 +406,7 @@ pub(super) fn legs(conn: &Connection, seq: i64) -> rusqlite::Result<Vec<LegDetai
             headers: StoredHeaders::in_row(row, 19)?,
             ..LegDetail::default()
         })
-    })?;
-    legs.collect()
+    })
 }
 
 /// Parses a column of JSON. Returns `None` if it is empty or invalid.

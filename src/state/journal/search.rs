@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 
 use super::chunk_store::unpack;
@@ -16,6 +15,7 @@ use super::query::JournalReader;
 use super::row::{LegDetail, legs};
 use super::schema::JournalResult;
 use super::search_pattern::{SearchPattern, last_chars};
+use crate::database::first;
 
 /// Maximum bytes of text that one search reads.
 const MAX_SEARCH_BYTES: usize = 512 << 20;
@@ -147,11 +147,9 @@ impl JournalReader {
         snippet: [String; 3],
         wanted: &SearchPattern,
     ) -> JournalResult<Option<SearchHit>> {
-        let mut ask = self.conn.prepare_cached(
-            "SELECT e.id, e.conversation, e.at_ms, t.title FROM exchanges e
-             LEFT JOIN titles t ON t.conversation = e.conversation WHERE e.seq = ?1",
-        )?;
-        let hit = ask.query_row(params![seq], |row| {
+        let sql = "SELECT e.id, e.conversation, e.at_ms, t.title FROM exchanges e
+             LEFT JOIN titles t ON t.conversation = e.conversation WHERE e.seq = ?1";
+        let hit = first(&self.conn, sql, [seq], |row| {
             Ok(SearchHit {
                 exchange: row.get(0)?,
                 conversation: row.get(1)?,
@@ -162,7 +160,7 @@ impl JournalReader {
                 snippet: snippet.clone(),
             })
         });
-        let Some(mut hit) = hit.optional()? else {
+        let Some(mut hit) = hit? else {
             // The exchange that brought the text was deleted, but a later one may still contain it.
             return match self.holder(chunk)? {
                 // Prevents endless recursion if the row disappeared in between.

@@ -17,9 +17,9 @@ mod copy_and_check_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::io;
 
 use async_trait::async_trait;
 

@@ -1,8 +1,9 @@
 //! Converts between records and rows. Contains the SQL statements for records of any kind.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::schema::{int, owned, uint, unreadable, unwritable};
+use crate::database::{all, first};
 use crate::store::record_text::RecordText;
 use crate::store::records::{
     PAGE, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord,
@@ -70,10 +71,7 @@ pub(super) fn write(conn: &Connection, record: &StoredRecord) -> rusqlite::Resul
 /// Returns the record with an id, regardless of its owner.
 pub(super) fn one(conn: &Connection, kind: RecordKind, id: &str) -> rusqlite::Result<Option<StoredRecord>> {
     let sql = format!("SELECT {COLUMNS} FROM records WHERE kind = ?1 AND id = ?2");
-    let mut statement = conn.prepare_cached(&sql)?;
-    statement
-        .query_row([kind_name(kind), id], |row| read(kind, row))
-        .optional()
+    first(conn, &sql, [kind_name(kind), id], |row| read(kind, row))
 }
 
 pub(super) fn read(kind: RecordKind, row: &Row<'_>) -> rusqlite::Result<StoredRecord> {
@@ -243,9 +241,7 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
 /// Returns a page of records, in the order of their ids.
 pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite::Result<RecordPage> {
     let sql = "SELECT id FROM records WHERE kind = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-    let mut statement = conn.prepare_cached(sql)?;
-    let ids = statement.query_map(params![kind_name(kind), after, PAGE], |row| row.get(0))?;
-    let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
+    let ids: Vec<String> = all(conn, sql, params![kind_name(kind), after, PAGE], |row| row.get(0))?;
     let mut page = RecordPage {
         // A short page is the last one.
         next: ids.last().filter(|_| ids.len() == PAGE).cloned(),
