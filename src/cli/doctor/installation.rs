@@ -61,9 +61,7 @@ impl Installation {
             config,
         }
     }
-}
 
-impl Installation {
     /// Whether the proxy serves other users than the one who runs the check.
     pub(super) fn is_server(&self) -> bool {
         !self.config.clients.is_empty() || self.config.server.is_shared()

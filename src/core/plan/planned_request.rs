@@ -82,9 +82,7 @@ impl PlannedRequest<'_> {
         let mut last = uses.iter().filter(|call| call.turn >= begin);
         last.all(|call| call.answer.is_some())
     }
-}
 
-impl PlannedRequest<'_> {
     /// Returns the billing data of this request. For `limit` and `lifetime` see [`RequestCosts`].
     pub fn costs(
         &self,

@@ -88,9 +88,7 @@ impl Config {
     pub fn seal_key_dir(&self) -> &std::path::Path {
         self.handoff.seal_key_dir.as_deref().unwrap_or(&self.state_dir)
     }
-}
 
-impl Config {
     /// Returns the directory of the handoff documents.
     pub fn handoffs_dir(&self) -> PathBuf {
         let given = self.documents.dir.clone();
@@ -128,9 +126,7 @@ impl Config {
             redactor,
         }
     }
-}
 
-impl Config {
     /// Returns the limits of a client.
     pub fn brake_of(&self, client: &str) -> BrakePolicy {
         let own = self.clients.iter().find(|own| own.name == client);

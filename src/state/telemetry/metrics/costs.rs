@@ -100,9 +100,7 @@ impl CostMetrics {
         }
         series
     }
-}
 
-impl CostMetrics {
     /// Counts the tokens of each leg with a response, and their cost.
     pub(super) fn record(&self, event: &ExchangeEvent) {
         self.clients.record(event);
