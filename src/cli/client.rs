@@ -136,11 +136,7 @@ fn add(args: &AddArgs, out: &mut Out) -> CliResult {
             "name": args.name, "key": key, "url": url, "file": file, "agents": settings,
         }));
     }
-    out.line(format_args!(
-        "client {} added in {}",
-        args.name,
-        visible(&shown(&file))
-    ))?;
+    out.line(format_args!("client {} added in {}", args.name, shown(&file)))?;
     out.line(format_args!("key, shown only now: {key}"))?;
     out.line(format_args!("\nHow {} starts an agent:", args.name))?;
     out.lines(remote_agents().map(|agent| command(agent, url, key)))
@@ -162,11 +158,8 @@ fn command(agent: &'static AgentSetup, url: &str, key: &str) -> String {
     let own = own.map(|(name, value)| format!("{name}={}", ShellSyntax::Sh.quoted(value)));
     let keys = agent.keys.iter().map(|name| format!("{name}={key}"));
     let arguments = setup.arguments.iter().map(|word| ShellSyntax::Sh.quoted(word));
-    let words: Vec<_> = own
-        .chain(keys)
-        .chain([agent.name.clone()])
-        .chain(arguments)
-        .collect();
+    let name = [agent.name.clone()];
+    let words: Vec<_> = own.chain(keys).chain(name).chain(arguments).collect();
     format!("  {}", words.join(" "))
 }
 
@@ -187,11 +180,8 @@ fn taken(name: &str) -> CommandFailure {
 /// Returns the file of a client, in the configured directory.
 fn file_of(config: &Config, name: &str) -> CliResult<PathBuf> {
     let Some(dir) = &config.server.clients_dir else {
-        let message = "`server.clients_dir` is not set";
-        return Err(Exit::CONFIG.with_help(
-            message,
-            "set it, for example to /etc/baton/clients, or add a [[clients]] entry",
-        ));
+        let help = "set it, for example to /etc/baton/clients, or add a [[clients]] entry";
+        return Err(Exit::CONFIG.with_help("`server.clients_dir` is not set", help));
     };
     Ok(client_files::path(dir, name))
 }
@@ -209,12 +199,10 @@ fn list(args: &ListArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state, &[])?;
     let dir = config.server.clients_dir.as_deref();
     let files = dir.map_or(Ok(Vec::new()), client_files::list).unwrap_or_default();
-    let shown_client = |client: &ClientKey| ShownClient {
-        name: client.name.clone(),
-        file: files
-            .iter()
-            .find(|(name, _)| *name == client.name)
-            .map(|(_, file)| file.clone()),
+    let shown_client = |client: &ClientKey| {
+        let file = files.iter().find(|(name, _)| *name == client.name);
+        let (name, file) = (client.name.clone(), file.map(|(_, file)| file.clone()));
+        ShownClient { name, file }
     };
     for problem in &config.refused_clients {
         Out::stderr().line(format_args!("baton: refused: {}", visible(&problem.to_string())))?;
@@ -231,11 +219,11 @@ fn list(args: &ListArgs, out: &mut Out) -> CliResult {
     }
     let heading = ["NAME", "FROM"].map(str::to_owned).to_vec();
     let rows = clients.iter().map(|client| {
-        let from = client
-            .file
-            .as_deref()
-            .map_or_else(|| "the config".to_owned(), |file| visible(&shown(file)));
-        vec![visible(&client.name), from]
+        let file = client.file.as_deref();
+        vec![
+            visible(&client.name),
+            file.map_or_else(|| "the config".to_owned(), shown),
+        ]
     });
     out.lines(table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>()))
 }
@@ -249,10 +237,8 @@ fn remove(args: &RemoveArgs, out: &mut Out) -> CliResult {
         .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(dir))))?;
     if !files.iter().any(|(name, _)| *name == args.name) {
         let message = format!("there is no client {:?} in {}", args.name, shown(dir));
-        return Err(Exit::NO_INPUT.with_help(
-            message,
-            "`baton client list` shows the clients; edit the config for its entries",
-        ));
+        let help = "`baton client list` shows the clients; edit the config for its entries";
+        return Err(Exit::NO_INPUT.with_help(message, help));
     }
     fs::remove_file(&file)
         .map_err(|error| Exit::IO.failure(format!("failed to remove {}: {error}", shown(&file))))?;

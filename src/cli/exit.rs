@@ -58,6 +58,11 @@ impl Exit {
         self.failure("")
     }
 
+    /// Fails silently with this code, unless `ok` holds.
+    pub(super) fn unless(self, ok: bool) -> CliResult {
+        if ok { Ok(()) } else { Err(self.silent()) }
+    }
+
     /// Number of the code, for a process that exits at once.
     pub(super) fn code(self) -> i32 {
         self.0.into()

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::exit::CliResult;
 use super::journal::{full_key, open_existing};
-use super::output::{Out, plural, shown, visible};
+use super::output::{Out, plural, shown};
 use super::running::{self, RunState};
 use super::state_args::StateArgs;
 use super::stored::{bare_id, find_id};
@@ -122,11 +122,10 @@ async fn forget(
         forget::delete(&**store, &selected).await?;
     }
     let records = selected.records.iter();
+    let records = records.map(|(kind, records)| (kind.name(), records.len() as u64));
     Ok(ForgetReport {
         dry_run,
-        records: records
-            .map(|(kind, records)| (kind.name(), records.len() as u64))
-            .collect(),
+        records: records.collect(),
         files,
         exchanges,
         is_serving,
@@ -146,12 +145,10 @@ fn exchanges(
         ForgetScope::Conversation(key) => ForgottenExchanges::Conversation(key),
         ForgetScope::Handoff(handoff) => {
             id = handoff.to_string();
+            let known = selected.handoff.as_ref();
             ForgottenExchanges::Handoff {
                 id: &id,
-                conversation: selected
-                    .handoff
-                    .as_ref()
-                    .map_or("", |handoff| &handoff.conversation),
+                conversation: known.map_or("", |handoff| &handoff.conversation),
                 from_ms: made_ms(*handoff),
             }
         }
@@ -174,14 +171,9 @@ fn files(
     selected: &ForgottenRecords,
     dry_run: bool,
 ) -> CliResult<Vec<PathBuf>> {
-    let documents = selected
-        .records
-        .values()
-        .flatten()
-        .filter_map(|record| record.directory());
-    let mut dirs: BTreeSet<PathBuf> = documents
-        .filter_map(|dir| Some(dir.parent()?.to_owned()))
-        .collect();
+    let records = selected.records.values().flatten();
+    let parents = records.filter_map(|record| Some(record.directory()?.parent()?.to_owned()));
+    let mut dirs: BTreeSet<PathBuf> = parents.collect();
     // Documents may name directories of another machine that uses the same store.
     dirs.retain(|dir| dir.is_dir());
     dirs.insert(config.handoffs_dir());
@@ -192,13 +184,11 @@ fn files(
     let mut deleted = Vec::new();
     for dir in dirs {
         let directory = HandoffDirectory::new(&dir)?;
-        let here = filed(&directory)?
-            .into_iter()
-            .filter(|filed| is_in_scope(filed, scope));
-        let ids: HashSet<_> = here
-            .map(|filed| filed.id)
-            .chain(selected.handoffs.iter().copied())
-            .collect();
+        let here = filed(&directory)?.into_iter();
+        let here = here
+            .filter(|filed| is_in_scope(filed, scope))
+            .map(|filed| filed.id);
+        let ids: HashSet<_> = here.chain(selected.handoffs.iter().copied()).collect();
         deleted.extend(delete_files(&directory, &ids, client, dry_run)?);
     }
     Ok(deleted)
@@ -216,18 +206,14 @@ fn is_in_scope(filed: &FiledHandoff, scope: &ForgetScope) -> bool {
 
 fn print(report: &ForgetReport, out: &mut Out) -> CliResult {
     for file in &report.files {
-        out.line(visible(&shown(file)))?;
+        out.line(shown(file))?;
     }
     let files = [
         ("files", report.files.len() as u64),
         ("exchanges", report.exchanges),
     ];
-    let all: Vec<_> = report
-        .records
-        .iter()
-        .map(|(kind, count)| (*kind, *count))
-        .chain(files)
-        .collect();
+    let records = report.records.iter().map(|(kind, count)| (*kind, *count));
+    let all: Vec<_> = records.chain(files).collect();
     for (kind, count) in all.iter().filter(|(_, count)| *count > 0) {
         out.line(format_args!("{kind:<14} {count:>8}"))?;
     }

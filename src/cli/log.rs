@@ -77,10 +77,8 @@ pub(super) struct LogArgs {
 pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state, &[])?;
     let dir = config.state_dir.clone();
-    let (filter, prices) = (
-        filter(&args.filter)?.since(args.since),
-        super::prices(config.bill.prices.as_deref())?,
-    );
+    let filter = filter(&args.filter)?.since(args.since);
+    let prices = super::prices(config.bill.prices.as_deref())?;
     let mut wanted = RowQuery {
         range: ExchangeFilter {
             limit: args.limit,
@@ -175,11 +173,8 @@ fn follow(
 }
 
 fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
-    conversation.is_none_or(|wanted| {
-        row.conversation
-            .as_deref()
-            .is_some_and(|key| key.starts_with(wanted))
-    })
+    let key = row.conversation.as_deref();
+    conversation.is_none_or(|wanted| key.is_some_and(|key| key.starts_with(wanted)))
 }
 
 fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> CliResult {
@@ -297,13 +292,8 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
         _ => format!("{} {}Z", &time[5..10], &time[11..19]),
     };
     // Without an ellipsis, so that users can copy it.
-    let key: String = row
-        .conversation
-        .as_deref()
-        .unwrap_or("-")
-        .chars()
-        .take(layout.0[KEY])
-        .collect();
+    let key = row.conversation.as_deref().unwrap_or("-").chars();
+    let key: String = key.take(layout.0[KEY]).collect();
     let plain = layout.row([
         &at,
         &row.id[..row.id.len().min(layout.0[ID])],
@@ -355,13 +345,14 @@ fn problem_of(row: &ExchangeRow) -> String {
 fn refused_legs(row: &ExchangeRow) -> String {
     // In a partial record, a leg without a status may have had one.
     let unanswered = !row.partial;
-    let failed = row
-        .statuses
+    let has_failed = |status: &&Option<u16>| status.map_or(unanswered, |status| status >= 400);
+    let word = |status: &Option<u16>| status.map_or("no response".to_owned(), |status| status.to_string());
+    row.statuses
         .iter()
-        .filter(|status| status.map_or(unanswered, |status| status >= 400));
-    let words =
-        failed.map(|status| status.map_or_else(|| "no response".to_owned(), |status| status.to_string()));
-    words.collect::<Vec<_>>().join(", ")
+        .filter(has_failed)
+        .map(word)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn painted(row: &ExchangeRow, line: String) -> String {

@@ -3,7 +3,7 @@
 
 use clap::Args as ClapArgs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 
@@ -115,11 +115,7 @@ fn is_short(entry: &BillEntry) -> bool {
 }
 
 /// Returns the bill, and how many requests the brake did not send.
-fn entries(
-    args: &SavingsArgs,
-    dir: &std::path::Path,
-    prices: &PriceTable,
-) -> CliResult<(Vec<BillEntry>, u64)> {
+fn entries(args: &SavingsArgs, dir: &Path, prices: &PriceTable) -> CliResult<(Vec<BillEntry>, u64)> {
     let Some(query) = JournalReader::open(dir)? else {
         return Ok((Vec::new(), 0));
     };
@@ -259,26 +255,24 @@ fn row(name: &str, amount: String, more: String) -> String {
 
 /// Savings that other settings and a shadow would have reached in these conversations.
 fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
-    let line = |name: &str, saved: f64, error: f64, about: &str| {
-        row(
-            name,
-            signed_dollars(saved),
-            format!("± {}, {about}", dollars(error)),
-        )
-    };
-    let mut lines = Vec::new();
     let is_shown = |sum: &&ArmSum| rules || sum.arm == JOURNAL_SHADOW;
-    for sum in report.tried.iter().filter(is_shown) {
+    let line = |sum: &ArmSum| {
+        let error = dollars(sum.error);
         let cuts = match sum.cuts {
             0 => "no cuts".to_owned(),
             number => plural(number as u64, "cut"),
         };
         let (name, about) = match sum.arm == JOURNAL_SHADOW {
-            true => ("in its shadow", format!("with {cuts} at its moments")),
-            false => ("another rule", format!("with {cuts} by {}", sum.title)),
+            true => ("in its shadow", "at its moments".to_owned()),
+            false => ("another rule", format!("by {}", sum.title)),
         };
-        lines.push(line(name, sum.saved, sum.error, &about));
-    }
+        row(
+            name,
+            signed_dollars(sum.saved),
+            format!("± {error}, with {cuts} {about}"),
+        )
+    };
+    let mut lines: Vec<_> = report.tried.iter().filter(is_shown).map(line).collect();
     let moments = report.moments.iter().rev().take(MOMENTS);
     let moments = moments.filter_map(|entry| Some((entry, entry.shadow.as_ref()?)));
     lines.extend(moments.map(|(entry, moment)| {
@@ -320,10 +314,8 @@ fn certainty(total: &BillSum) -> String {
     } else {
         0.0
     };
-    format!(
-        "± {}, {share:.0} % of what it would have cost",
-        dollars(total.saved_error)
-    )
+    let error = dollars(total.saved_error);
+    format!("± {error}, {share:.0} % of what it would have cost")
 }
 
 fn tokens(counts: &TokenCounts) -> String {

@@ -120,10 +120,7 @@ pub(super) fn run(args: &StoreArgs, out: &mut Out) -> CliResult {
         true => out.json(&report)?,
         false => print(&report, out)?,
     }
-    match report.ok {
-        true => Ok(()),
-        false => Err(Exit::DATA.silent()),
-    }
+    Exit::DATA.unless(report.ok)
 }
 
 async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
@@ -163,9 +160,8 @@ async fn copy(args: &StoreCopyArgs) -> CliResult<StoreReport> {
 
 async fn check(args: &StoreCheckArgs) -> CliResult<StoreReport> {
     let config = load_state(&args.state, STORE_SECRETS)?;
-    let store = StoreLocation::new(&config, args.url.as_deref())?
-        .existing()
-        .await?;
+    let location = StoreLocation::new(&config, args.url.as_deref())?;
+    let store = location.existing().await?;
     let checked = copy_and_check::check(&*store).await?;
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
     Ok(StoreReport {
@@ -202,8 +198,8 @@ impl StoreLocation {
                     dir = path.strip_prefix("//").unwrap_or(path).into();
                     if dir.exists() && !dir.is_dir() {
                         let message = format!("{} is a file, but a store is a directory", dir.display());
-                        return Err(Exit::NO_INPUT
-                            .with_help(message, "write sqlite:DIR with the directory that holds baton.db"));
+                        let help = "write sqlite:DIR with the directory that holds baton.db";
+                        return Err(Exit::NO_INPUT.with_help(message, help));
                     }
                 }
                 None => {
@@ -235,11 +231,9 @@ impl StoreLocation {
     async fn existing(&self) -> CliResult<SharedStore> {
         let store = store::open_existing(&self.settings, &self.dir)?;
         let store = store.ok_or_else(|| {
-            let dir = shown(&self.dir);
-            Exit::NO_INPUT.with_help(
-                format!("there is no store in {dir}"),
-                "name the directory that holds baton.db: sqlite:DIR, or --state-dir DIR",
-            )
+            let message = format!("there is no store in {}", shown(&self.dir));
+            let help = "name the directory that holds baton.db: sqlite:DIR, or --state-dir DIR";
+            Exit::NO_INPUT.with_help(message, help)
         })?;
         store.ping().await?;
         Ok(store)
@@ -277,7 +271,8 @@ fn print(report: &StoreReport, out: &mut Out) -> CliResult {
     for row in &report.kinds {
         let copied = row
             .copied
-            .map_or(String::new(), |copied| format!(", {copied} in the target"));
+            .map(|copied| format!(", {copied} in the target"))
+            .unwrap_or_default();
         let (kind, records, bytes) = (row.kind, row.records, size(row.bytes));
         out.line(format_args!("{kind:<14} {records:>8}  {bytes:>10}{copied}"))?;
     }
@@ -290,11 +285,8 @@ fn print(report: &StoreReport, out: &mut Out) -> CliResult {
         (false, count) => out.line(plural(count, "problem"))?,
     }
     if let Some(keys) = &report.config {
-        let mut set: Vec<_> = keys
-            .iter()
-            .rev()
-            .map(|(key, value)| format!("{key} = {value:?}"))
-            .collect();
+        let keys = keys.iter().rev();
+        let mut set: Vec<_> = keys.map(|(key, value)| format!("{key} = {value:?}")).collect();
         if set.len() == 1 {
             set.push("store.url = its URL".to_owned());
         }

@@ -12,10 +12,8 @@ use super::exit::{CliResult, Exit};
 use super::load_state;
 use super::output::{Out, shown, visible};
 use super::running::{self, RunState};
-use super::service::{
-    self,
-    manager::{MANAGERS, ServiceManager},
-};
+use super::service;
+use super::service::manager::{MANAGERS, ServiceManager};
 use super::state_args::StateArgs;
 use baton_state::config::{Config, StoreKind};
 
@@ -178,10 +176,9 @@ fn plan(args: &UninstallArgs, config: &Config) -> CliResult<RemovalPlan> {
             .push(format!("{}: documents of handoffs", documents.display()));
     }
     let program = std::env::current_exe()?;
-    plan.stays.push(format!(
-        "{}: remove it the way it was installed",
-        program.display()
-    ));
+    let program = program.display();
+    plan.stays
+        .push(format!("{program}: remove it the way it was installed"));
     Ok(plan)
 }
 
@@ -201,11 +198,11 @@ impl RemovalPlan {
         let files: Vec<_> = files.filter(exists).chain(default).collect();
         // Other programs have directories of these names. baton's are next to its files.
         let is_used = files.iter().any(|file| file.parent() == Some(dir));
-        let directories = STATE_FOLDERS
-            .iter()
-            .filter(|_| is_used)
-            .map(|name| dir.join(name));
-        let directories: Vec<_> = directories.filter(is_directory).collect();
+        let directories = STATE_FOLDERS.iter().filter(|_| is_used);
+        let directories: Vec<_> = directories
+            .map(|name| dir.join(name))
+            .filter(is_directory)
+            .collect();
         let listed = |path: &PathBuf| files.contains(path) || directories.contains(path);
         let others = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
         let others = others.map(|entry| entry.path()).filter(|path| !listed(path));

@@ -115,21 +115,15 @@ fn open_to_others(config: &Config) -> Option<Finding> {
         Finding::warning(shown(path), message, format!("chmod {bits} {}", shown(path)))
     };
     if let Some(path) = config.secret_files.iter().find(can_read) {
-        return Some(finding(
-            path,
-            "other users of this machine can read this secret",
-            "o-r",
-        ));
+        let message = "other users of this machine can read this secret";
+        return Some(finding(path, message, "o-r"));
     }
     let dir = config.server.clients_dir.as_ref()?;
     let files = client_files::list(dir).unwrap_or_default().into_iter();
     let mut paths = std::iter::once(dir.clone()).chain(files.map(|(_, file)| file));
     let open = paths.find(|path| has(path, 0o002))?;
-    Some(finding(
-        &open,
-        "other users of this machine can add or change clients",
-        "o-w",
-    ))
+    let message = "other users of this machine can add or change clients";
+    Some(finding(&open, message, "o-w"))
 }
 
 /// Warns of keys and spans that go to another machine over plain HTTP.
@@ -139,11 +133,8 @@ fn plain_http(config: &Config) -> Vec<Finding> {
         .iter()
         .filter(|(_, upstream)| upstream.has_own_key());
     let keyed = keyed.map(|(name, upstream)| {
-        (
-            format!("upstreams.{name}.base_url"),
-            upstream.base_url.as_str(),
-            "the key",
-        )
+        let key = format!("upstreams.{name}.base_url");
+        (key, upstream.base_url.as_str(), "the key")
     });
     let otlp = config.telemetry.otlp_endpoint.as_deref();
     let traced = otlp.map(|url| ("telemetry.otlp_endpoint".to_owned(), url, "every trace"));

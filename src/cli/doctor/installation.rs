@@ -150,10 +150,8 @@ impl StateSummary {
             1.. => format!(", {} saved", short(self.unsent_tokens.unsigned_abs())),
             _ => String::new(),
         };
-        first_line(
-            &format!("baton {running}, {handoffs}{saved}{last}"),
-            Some(LINE_CHARS),
-        )
+        let line = format!("baton {running}, {handoffs}{saved}{last}");
+        first_line(&line, Some(LINE_CHARS))
     }
 }
 

@@ -161,10 +161,7 @@ fn report(
         true => out.json(&report)?,
         false => print(&report, out)?,
     }
-    match report.ok {
-        true => Ok(()),
-        false => Err(exit.silent()),
-    }
+    exit.unless(report.ok)
 }
 
 fn examine(installation: &Installation) -> Vec<ReportedFinding> {

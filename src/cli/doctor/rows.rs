@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::config;
-use super::finding::{Finding, FindingSeverity};
+use super::finding::Finding;
 use super::installation::{Installation, UpstreamProbe};
 use crate::cli::agents::{self, AgentSetup};
 use crate::cli::declared::{self, OwnUrl};
@@ -17,6 +17,7 @@ use crate::cli::output::{age, first_line, plural, size, unsent};
 use crate::cli::run;
 use crate::cli::running::{self, RunState};
 use baton_core::brake::{BrakeOutcome, provider_limit};
+use baton_core::record::PlanWindow;
 use baton_state::clock::now_ms;
 use baton_state::config::{Config, Environment, Flags, StoreKind};
 use baton_state::disk;
@@ -73,23 +74,20 @@ fn proxy(installation: &Installation) -> Vec<Finding> {
         Finding::ok("inspector", &process.admin),
     ];
     match running::failed_checks(process) {
-        Err(why) => findings.push(Finding::error(
-            "readyz",
-            why,
-            "find out whether the proxy hangs; see its log",
-        )),
+        Err(why) => {
+            let help = "find out whether the proxy hangs; see its log";
+            findings.push(Finding::error("readyz", why, help));
+        }
         Ok(failed) if failed.is_empty() => findings.push(Finding::ok("readyz", "the proxy is ready")),
-        Ok(failed) => findings.extend(failed.into_iter().map(|(name, is_required)| Finding {
-            severity: if is_required {
-                FindingSeverity::Error
-            } else {
-                FindingSeverity::Warning
-            },
-            ..Finding::warning(
-                name,
+        Ok(failed) => findings.extend(failed.into_iter().map(|(name, is_required)| {
+            let (message, help) = (
                 "the running proxy reports that it fails",
                 "its log has the reason",
-            )
+            );
+            match is_required {
+                true => Finding::error(name, message, help),
+                false => Finding::warning(name, message, help),
+            }
         })),
     }
     findings
@@ -137,11 +135,11 @@ fn port(key: &str, address: SocketAddr, state_dir: &Path) -> Finding {
 fn store(installation: &Installation) -> Vec<Finding> {
     let config = &installation.config;
     match config.store.kind {
-        StoreKind::Memory => vec![Finding::warning(
-            "store.kind",
-            "the store is in memory, so handoffs are lost when the proxy stops",
-            "set `store.kind = \"sqlite\"`, unless that is intended",
-        )],
+        StoreKind::Memory => {
+            let message = "the store is in memory, so handoffs are lost when the proxy stops";
+            let help = "set `store.kind = \"sqlite\"`, unless that is intended";
+            vec![Finding::warning("store.kind", message, help)]
+        }
         StoreKind::Redis => config::store_server(config).into_iter().collect(),
         StoreKind::Sqlite => {
             let mut findings = vec![store_file(installation)];
@@ -178,11 +176,10 @@ fn store_file(installation: &Installation) -> Finding {
             let count = plural(handoffs.len() as u64, "handoff");
             Finding::ok(subject, format!("can be opened, {count}{last}"))
         }
-        Err(message) => Finding::error(
-            subject,
-            message.clone(),
-            "use the version that wrote it, restore a backup (`baton store copy --from`), or choose another `state.dir`",
-        ),
+        Err(message) => {
+            let help = "use the version that wrote it, restore a backup (`baton store copy --from`), or choose another `state.dir`";
+            Finding::error(subject, message.clone(), help)
+        }
     }
 }
 
@@ -202,8 +199,9 @@ fn open_to_others(state_dir: &Path) -> Option<Finding> {
     let names = [sqlite::FILE, "journal.db", "seal.key", "seal-older.keys"];
     let mut files = names.into_iter().map(|name| state_dir.join(name));
     let open = files.find(|file| is_open(file))?;
+    let subject = open.display().to_string();
     Some(Finding::warning(
-        open.display().to_string(),
+        subject,
         "other users of this machine may open it",
         help,
     ))
@@ -215,16 +213,14 @@ fn journal(installation: &Installation) -> Vec<Finding> {
     let is_running = matches!(installation.running, RunState::Running(_));
     vec![match &installation.journal {
         _ if !installation.config.journal.enabled => Finding::ok(subject, "off (journal.enabled)"),
-        Err(error) => Finding::error(
-            subject,
-            error.to_string(),
-            "move the file away; the next start creates a new one",
-        ),
-        Ok(None) if is_running => Finding::warning(
-            subject,
-            "a proxy is running without a journal",
-            "look for `the journal is off` in its log",
-        ),
+        Err(error) => {
+            let help = "move the file away; the next start creates a new one";
+            Finding::error(subject, error.to_string(), help)
+        }
+        Ok(None) if is_running => {
+            let help = "look for `the journal is off` in its log";
+            Finding::warning(subject, "a proxy is running without a journal", help)
+        }
         Ok(None) => Finding::ok(subject, "does not exist yet; the first start creates it"),
         Ok(Some(summary)) => {
             let totals = &summary.totals;
@@ -261,11 +257,8 @@ pub(super) fn judged(probes: &[UpstreamProbe], used: &BTreeSet<String>) -> Vec<F
         findings.truncate(1);
         let first = &mut findings[0];
         first.subject = "network".to_owned();
-        first.message = format!(
-            "none of {} upstreams can be reached; {}",
-            probes.len(),
-            first.message
-        );
+        let count = probes.len();
+        first.message = format!("none of {count} upstreams can be reached; {}", first.message);
         first.help = Some("check network, DNS and firewall, or the base URLs".to_owned());
     }
     findings
@@ -290,22 +283,21 @@ pub(super) fn used(config: &Config, recorded: BTreeSet<String>) -> BTreeSet<Stri
 fn upstream(probe: &UpstreamProbe, used: &BTreeSet<String>) -> Finding {
     let (subject, url) = (probe.name.as_str(), &probe.base_url);
     match &probe.answer {
-        Ok(status) if status.is_server_error() => Finding::warning(
-            subject,
-            format!("{url} answers with status {}", status.as_u16()),
-            "check the provider's status page, or the gateway of that URL",
-        ),
+        Ok(status) if status.is_server_error() => {
+            let message = format!("{url} answers with status {}", status.as_u16());
+            let help = "check the provider's status page, or the gateway of that URL";
+            Finding::warning(subject, message, help)
+        }
         Ok(status) => Finding::ok(subject, format!("{url} answers (status {})", status.as_u16())),
         Err(why) => {
             let message = format!("{url} cannot be reached: {why}");
             let help = format!("check network, DNS and firewall, or `upstreams.{subject}.base_url`");
             match used.contains(subject) {
                 true => Finding::error(subject, message, help),
-                false => Finding::warning(
-                    subject,
-                    message,
-                    format!("ignore this if you do not use it; otherwise {help}"),
-                ),
+                false => {
+                    let help = format!("ignore this if you do not use it; otherwise {help}");
+                    Finding::warning(subject, message, help)
+                }
             }
         }
     }
@@ -363,18 +355,18 @@ fn destination(installation: &Installation, agent: &'static AgentSetup, path: &P
     }
     let is_running = matches!(installation.running, RunState::Running(_));
     match overriding.iter().chain(&replaced).find(is_baton) {
-        None => Finding::ok(
-            subject,
-            format!("{path}; goes through baton with `baton run {}`", agent.name),
-        ),
+        None => {
+            let message = format!("{path}; goes through baton with `baton run {}`", agent.name);
+            Finding::ok(subject, message)
+        }
         Some(OwnUrl { setting, .. }) if is_running => {
             Finding::ok(subject, format!("{path}; pointed at baton by {setting}"))
         }
-        Some(OwnUrl { setting, .. }) => Finding::warning(
-            subject,
-            format!("pointed at baton by {setting}, but no proxy is running"),
-            "start `baton serve`, or have it started at login: `baton service install`",
-        ),
+        Some(OwnUrl { setting, .. }) => {
+            let message = format!("pointed at baton by {setting}, but no proxy is running");
+            let help = "start `baton serve`, or have it started at login: `baton service install`";
+            Finding::warning(subject, message, help)
+        }
     }
 }
 
@@ -431,34 +423,25 @@ fn budget(installation: &Installation) -> Vec<Finding> {
         outcome.is_some_and(|outcome| outcome.is_stop() && outcome != BrakeOutcome::StoppedUser)
     };
     let braked = match newest.iter().find(is_braked) {
-        Some(row) => Finding::warning(
-            "brake",
-            format!("stopped an agent {}: {}", ago(row.at_ms), row.id),
-            "let it continue with `::go` in its chat, or raise the limit; `baton log brake:stopped*` lists all",
-        ),
+        Some(row) => {
+            let message = format!("stopped an agent {}: {}", ago(row.at_ms), row.id);
+            let help = "let it continue with `::go` in its chat, or raise the limit; `baton log brake:stopped*` lists all";
+            Finding::warning("brake", message, help)
+        }
         None if installation.config.is_brake_off() => Finding::ok("brake", "no budget is set"),
         None => Finding::ok("brake", "no agent was stopped recently"),
     };
     let mut windows = newest.iter().map(|row| &row.event.plan_windows);
     let windows = windows.find(|windows| !windows.is_empty()).map(|windows| {
-        let used = windows
-            .iter()
-            .map(|window| format!("{} {}%", window.name, window.used as f64 / 100.0));
-        Finding::ok(
-            "subscription",
-            format!("used: {}", used.collect::<Vec<_>>().join(", ")),
-        )
+        let used = |window: &PlanWindow| format!("{} {}%", window.name, window.used as f64 / 100.0);
+        let used: Vec<_> = windows.iter().map(used).collect();
+        Finding::ok("subscription", format!("used: {}", used.join(", ")))
     });
     let refusal = newest.iter().find_map(|row| {
         let opens_ms = row.event.provider_limit?.opens_ms?;
         let help = "wait until then, or use another account; `baton log provider_limit` lists all";
-        (opens_ms > now_ms()).then(|| {
-            Finding::warning(
-                row.upstream.clone().unwrap_or_default(),
-                provider_limit(Some(opens_ms)),
-                help,
-            )
-        })
+        let subject = row.upstream.clone().unwrap_or_default();
+        (opens_ms > now_ms()).then(|| Finding::warning(subject, provider_limit(Some(opens_ms)), help))
     });
     [braked].into_iter().chain(windows).chain(refusal).collect()
 }

@@ -199,11 +199,8 @@ async fn print_all(
         rows.push(row(what, &format!("{}: {}", item.kind.name(), item.text)));
     }
     rows.extend(again.iter().flatten().map(|text| row("again", text)));
-    out.line(format_args!(
-        "{}\n\n{}",
-        described(handoff, now_ms(), rows),
-        visible(&handoff.prompt)
-    ))
+    let head = described(handoff, now_ms(), rows);
+    out.line(format_args!("{head}\n\n{}", visible(&handoff.prompt)))
 }
 
 /// Formats the lineage of a handoff on one line.
@@ -228,11 +225,9 @@ fn yaml(handoff: &Handoff) -> String {
 
 /// Formats a handoff as Markdown: metadata as front matter, then the prompt unchanged.
 fn markdown(handoff: &Handoff) -> String {
-    let head: String = yaml(handoff)
-        .lines()
-        .filter(|line| !line.starts_with("prompt: "))
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let yaml = yaml(handoff);
+    let head = yaml.lines().filter(|line| !line.starts_with("prompt: "));
+    let head: String = head.map(|line| format!("{line}\n")).collect();
     format!("---\n{head}---\n\n{}\n", handoff.prompt)
 }
 
@@ -254,12 +249,10 @@ fn described(handoff: &Handoff, now_ms: u64, more: Vec<Vec<String>>) -> String {
         ("archived", handoff.archived.then(|| "yes".to_owned())),
         ("reason", handoff.reason.as_deref().map(visible)),
     ];
-    let mut rows: Vec<_> = fields
+    let rows = fields
         .into_iter()
-        .filter_map(|(name, value)| Some(vec![name.to_owned(), value?]))
-        .collect();
-    rows.extend(more);
-    table(&rows).join("\n")
+        .filter_map(|(name, value)| Some(vec![name.to_owned(), value?]));
+    table(&rows.chain(more).collect::<Vec<_>>()).join("\n")
 }
 
 /// Converts a handoff to JSON, without internal fields. The member names are public API.
