@@ -57,17 +57,11 @@ impl Screen<'_> {
                 if count == 1 { "is" } else { "are" }
             ),
         };
-        let (files, bytes, seconds) = (
-            counted(gathered.files, "file"),
-            size(gathered.bytes),
-            gathered.seconds,
-        );
-        let date = &self.prices.date;
+        let (files, bytes) = (counted(gathered.files, "file"), size(gathered.bytes));
+        let (seconds, date) = (gathered.seconds, &self.prices.date);
+        let (sessions, span, calls) = (sessions(report), span(report), counted(report.calls, "call"));
         let text = format!(
-            "{}, {} (UTC): {}.{behind} {files}, {bytes}, read in {seconds:.1} s; prices of {date}.",
-            sessions(report),
-            span(report),
-            counted(report.calls, "call")
+            "{sessions}, {span} (UTC): {calls}.{behind} {files}, {bytes}, read in {seconds:.1} s; prices of {date}."
         );
         wrapped(&text, self.columns, 0)
     }
@@ -80,16 +74,10 @@ impl Screen<'_> {
     /// A row for each agent and model, by call.
     fn groups(&self) -> Vec<String> {
         let report = self.report;
-        let shown = [
-            report.verdict.default.arm.as_str(),
-            report.verdict.best.arm.as_str(),
-        ];
+        let verdict = &report.verdict;
+        let shown = [verdict.default.arm.as_str(), verdict.best.arm.as_str()];
         // If no setting does better than the defaults, both columns would be the same.
-        let shown = if shown[0] == shown[1] {
-            &shown[..1]
-        } else {
-            &shown[..]
-        };
+        let shown = if shown[0] == shown[1] { &shown[..1] } else { &shown };
         let is_shown = |sum: &&ArmSum| shown.contains(&sum.arm.as_str()) || sum.hindsight;
         let columns = report.arms.iter().enumerate().filter(|(_, sum)| is_shown(sum));
         let columns: Vec<usize> = columns.map(|(at, _)| at).collect();
@@ -106,11 +94,9 @@ impl Screen<'_> {
             let saved = |at: usize| group.saved.get(at).copied().unwrap_or_default();
             row(name, group.calls, group.input, group.paid, &saved)
         };
-        let mut head = vec![
-            "  agent and model".to_owned(),
-            "calls".to_owned(),
-            "input".to_owned(),
-        ];
+        let mut head = ["  agent and model", "calls", "input"]
+            .map(str::to_owned)
+            .to_vec();
         if self.has_dollars() {
             head.push("paid".to_owned());
             head.extend(columns.iter().map(|at| match &report.arms[*at] {
@@ -120,9 +106,8 @@ impl Screen<'_> {
             }));
         }
         let input = report.groups.iter().map(|group| group.input).sum();
-        let all = row("  all".to_owned(), report.calls, input, report.paid, &|at| {
-            report.arms[at].saved
-        });
+        let saved = |at: usize| report.arms[at].saved;
+        let all = row("  all".to_owned(), report.calls, input, report.paid, &saved);
         let mut rows = vec![head];
         let mut agents: Vec<&str> = Vec::new();
         for group in &report.groups {
@@ -141,26 +126,16 @@ impl Screen<'_> {
     fn policies(&self) -> Vec<String> {
         let report = self.report;
         let whole: f64 = self.whole();
-        let row = |sum: &&ArmSum| {
+        let row = |sum: &ArmSum| {
             let name = format!("  {}", sum.title);
             let mut row = vec![name];
-            if self.has_dollars() {
-                row.extend([
-                    saving(sum.saved),
-                    if sum.hindsight {
-                        String::new()
-                    } else {
-                        money(sum.error)
-                    },
-                ]);
-            } else {
-                row.push(tokens(sum.unsent));
+            match self.has_dollars() {
+                true if sum.hindsight => row.extend([saving(sum.saved), String::new()]),
+                true => row.extend([saving(sum.saved), money(sum.error)]),
+                false => row.push(tokens(sum.unsent)),
             }
-            row.extend([
-                percent(sum.saved, whole),
-                sum.cuts.to_string(),
-                sum.compactions.to_string(),
-            ]);
+            let (cuts, compactions) = (sum.cuts.to_string(), sum.compactions.to_string());
+            row.extend([percent(sum.saved, whole), cuts, compactions]);
             row
         };
         let fixed = ["default", "masked", "only_cold"];
@@ -169,23 +144,20 @@ impl Screen<'_> {
         // Sorted by the saving minus its error, so that an uncertain setting is not listed first.
         settings.sort_by(|a, b| b.at_least().total_cmp(&a.at_least()));
         let bound = report.bound();
-        let sums: Vec<&ArmSum> = named
-            .chain(settings.into_iter().take(SETTINGS))
-            .chain(bound)
-            .collect();
-        let head: &[&str] = match self.has_dollars() {
-            true => &[
-                "  would have saved",
-                "dollars",
-                "±",
-                "share",
-                "cuts",
-                "compactions",
-            ],
-            false => &["  would have saved", "input", "share", "cuts", "compactions"],
+        let sums = named.chain(settings.into_iter().take(SETTINGS)).chain(bound);
+        let amounts: &[&str] = if self.has_dollars() {
+            &["dollars", "±"]
+        } else {
+            &["input"]
         };
-        let head = head.iter().map(|text| (*text).to_owned()).collect();
-        let rows: Vec<_> = iter::once(head).chain(sums.iter().map(row)).collect();
+        let head = [
+            &["  would have saved"],
+            amounts,
+            &["share", "cuts", "compactions"],
+        ]
+        .concat();
+        let head = head.into_iter().map(str::to_owned).collect();
+        let rows: Vec<_> = iter::once(head).chain(sums.map(row)).collect();
         let mut lines = table(&rows, self.columns);
         let followed = report.follow_share * 100.0;
         let legend = format!(
@@ -197,23 +169,18 @@ impl Screen<'_> {
 
     /// The base of all shares: dollars, or tokens weighed by list prices.
     fn whole(&self) -> f64 {
-        let all = self
-            .sessions
-            .iter()
-            .filter(|one| one.is_judged() && !one.arms.is_empty());
+        let is_counted = |one: &&Reckoned| one.is_judged() && !one.arms.is_empty();
         match self.has_dollars() {
             true => self.report.paid,
-            false => all.map(Reckoned::cost).sum(),
+            false => self.sessions.iter().filter(is_counted).map(Reckoned::cost).sum(),
         }
     }
 
     /// Renders sessions by length with the savings and losses of the best setting.
     fn lengths(&self) -> Vec<String> {
         let lengths = &self.report.lengths;
-        let most = lengths
-            .iter()
-            .map(|length| length.won.max(length.lost))
-            .fold(0.0, f64::max);
+        let most = lengths.iter().map(|length| length.won.max(length.lost));
+        let most = most.fold(0.0, f64::max);
         // No group differs by a cent, so bars would show only noise.
         if most < 0.01 {
             return Vec::new();
@@ -231,13 +198,10 @@ impl Screen<'_> {
                 length.sessions
             )
         };
-        let head = format!(
-            "  longest history  sessions   saved █ and lost ▒ by {}",
-            self.named_best()
-        );
-        iter::once(clipped(&head, self.columns))
-            .chain(lengths.iter().map(row))
-            .collect()
+        let best = self.named_best();
+        let head = format!("  longest history  sessions   saved █ and lost ▒ by {best}");
+        let head = iter::once(clipped(&head, self.columns));
+        head.chain(lengths.iter().map(row)).collect()
     }
 
     fn named_best(&self) -> &str {
@@ -258,12 +222,8 @@ impl Screen<'_> {
                 false => format!("{} of its tokens", percent(saved(one), one.cost())),
             };
             let day = &rfc3339(one.started_ms / 1000)[..10];
-            let line = format!(
-                "    {amount:<19} {day} {} {}",
-                short_id(one),
-                visible(&one.session.title)
-            );
-            clipped(&line, self.columns)
+            let (id, title) = (short_id(one), visible(&one.session.title));
+            clipped(&format!("    {amount:<19} {day} {id} {title}"), self.columns)
         };
         let gained = changed.iter().take_while(|one| saved(one) > 0.0);
         let lost = changed.iter().rev().take_while(|one| saved(one) < 0.0);
@@ -279,10 +239,8 @@ impl Screen<'_> {
         let rules = rules.map(|rule| format!("    - {}", first_line(rule, Some(width))));
         let more = self.rules.len().saturating_sub(RULES);
         let more = (more > 0).then(|| format!("    … and {more} more"));
-        under(
-            "  your rules that a prompt without additions would have dropped",
-            rules.chain(more),
-        )
+        let head = "  your rules that a prompt without additions would have dropped";
+        under(head, rules.chain(more))
     }
 
     /// Renders notes on the sources of the figures.
@@ -295,27 +253,21 @@ impl Screen<'_> {
         let lost = report.lost.iter().map(|lost| {
             let cost = self.has_dollars().then(|| format!(", {}", money(lost.cost)));
             let (calls, tokens) = (counted(lost.calls, "call"), short(lost.tokens));
-            format!(
-                "{calls} by {} ({tokens} tokens{})",
-                lost.cause.name(),
-                cost.unwrap_or_default()
-            )
+            let (cause, cost) = (lost.cause.name(), cost.unwrap_or_default());
+            format!("{calls} by {cause} ({tokens} tokens{cost})")
         });
         let lost: Vec<String> = lost.collect();
         let models = first_line(&report.unpriced.join(", "), None);
         let is_estimated = self.sessions.iter().any(|one| one.session.estimated);
+        let unpriced = || format!("Without a price, and not judged: {models} (bill.prices).");
         let all = [
             off,
-            Some(format!("Stored again: {}.", lost.join(", "))).filter(|_| !lost.is_empty()),
-            Some(format!(
-                "Without a price, and not judged: {models} (bill.prices)."
-            ))
-            .filter(|_| !models.is_empty()),
+            (!lost.is_empty()).then(|| format!("Stored again: {}.", lost.join(", "))),
+            (!models.is_empty()).then(unpriced),
             is_estimated.then(|| "goose records sums only: its calls are estimated from these.".to_owned()),
         ];
-        let all = all.into_iter().flatten();
-        all.flat_map(|line| wrapped(&format!("  {line}"), self.columns, 2))
-            .collect()
+        let all = all.into_iter().flatten().map(|line| format!("  {line}"));
+        all.flat_map(|line| wrapped(&line, self.columns, 2)).collect()
     }
 
     /// Renders the verdict: the defaults, the best setting, and the upper bound.
@@ -330,11 +282,8 @@ impl Screen<'_> {
             .map(|sum| match verdict.best.setting.as_str() {
                 "" => "Without knowing the future: no setting does better than the defaults.".to_owned(),
                 setting => {
-                    let what = self.would(sum, true);
-                    format!(
-                        "Without knowing the future, at best: {what}, by `{setting}`. {}",
-                        outcome(verdict.best.outcome)
-                    )
+                    let (what, outcome) = (self.would(sum, true), outcome(verdict.best.outcome));
+                    format!("Without knowing the future, at best: {what}, by `{setting}`. {outcome}")
                 }
             });
         let bound = report.bound().map(|sum| {
@@ -345,10 +294,8 @@ impl Screen<'_> {
             .arm("masked")
             .filter(|_| verdict.masked_is_better)
             .map(|sum| {
-                format!(
-                    "Leaving out old results, as providers' context editing does: {}.",
-                    self.would(sum, true)
-                )
+                let what = self.would(sum, true);
+                format!("Leaving out old results, as providers' context editing does: {what}.")
             });
         let all = [default, best, bound, masked, self.subscription()];
         let all = all.into_iter().flatten();
@@ -370,10 +317,10 @@ impl Screen<'_> {
                 money(sum.saved.abs()),
                 money(self.report.paid)
             ),
-            false => format!(
-                "{share} {word} by weight, {} of input ({cheaper} cheaper, {dearer} dearer)",
-                tokens(sum.unsent)
-            ),
+            false => {
+                let tokens = tokens(sum.unsent);
+                format!("{share} {word} by weight, {tokens} of input ({cheaper} cheaper, {dearer} dearer)")
+            }
         }
     }
 
@@ -391,10 +338,8 @@ impl Screen<'_> {
                 } else {
                     0.0
                 };
-                format!(
-                    "they used {used:.0} % of the short limit, summed up; with the defaults {:.0} %",
-                    used * (1.0 - share)
-                )
+                let less = used * (1.0 - share);
+                format!("they used {used:.0} % of the short limit, summed up; with the defaults {less:.0} %")
             }
         };
         let text = format!(

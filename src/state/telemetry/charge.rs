@@ -125,9 +125,8 @@ impl ExchangeEvent {
     pub(super) fn price_query(&self, leg: usize) -> PriceQuery<'_> {
         let served = self.served.get(leg).and_then(Option::as_ref);
         let answered = served.map(|served| served.model.as_str());
-        let model = answered
-            .filter(|model| !model.is_empty())
-            .or(self.model.as_deref());
+        let answered = answered.filter(|model| !model.is_empty());
+        let model = answered.or(self.model.as_deref());
         PriceQuery {
             model: model.unwrap_or_default(),
             at_ms: millis(self.started),

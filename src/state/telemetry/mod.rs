@@ -209,9 +209,8 @@ fn is_none(count: &u32) -> bool {
 /// Shortens a string from the agent.
 fn shortened(text: &str) -> &str {
     const CHARS: usize = 200;
-    text.char_indices()
-        .nth(CHARS)
-        .map_or(text, |(end, _)| &text[..end])
+    let end = text.char_indices().nth(CHARS);
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 pub fn millis(duration: Duration) -> f64 {

@@ -132,16 +132,12 @@ impl GitRunner<'_> {
         // it.
         let since = format!("--since=@{}", written.seconds.saturating_add(1));
         let count = git.run(&["rev-list", "--count", &since, "HEAD"], GIT_TIMEOUT);
-        drift.commits = count
-            .and_then(|count| count.trim().parse().ok())
-            .unwrap_or_default();
+        let count = count.and_then(|count| count.trim().parse().ok());
+        drift.commits = count.unwrap_or_default();
         // A file that the handoff lists as deleted is expected to be missing.
         let deleted: HashSet<_> = file.files.deleted.iter().map(String::as_str).collect();
-        let paths: Vec<_> = file
-            .paths()
-            .into_iter()
-            .filter(|path| !deleted.contains(path))
-            .collect();
+        let mut paths = file.paths();
+        paths.retain(|path| !deleted.contains(path));
         // Only paths inside the directory: a single one outside would fail git's whole query.
         let inside =
             |path: &&str| !path.starts_with(['/', '\\']) && !path.split('/').any(|part| part == "..");
@@ -155,10 +151,8 @@ impl GitRunner<'_> {
                 // A file counts as changed only if its time and git agree. A commit does not change the
                 // file, and a fresh clone changes every time but no content.
                 Ok(found) => {
-                    let later = found
-                        .modified()
-                        .is_ok_and(|at| time_of(at).seconds > written.seconds);
-                    if later && touched.contains(path) {
+                    let later = |at| time_of(at).seconds > written.seconds;
+                    if found.modified().is_ok_and(later) && touched.contains(path) {
                         drift.changed.push(path.to_owned());
                     }
                 }
@@ -186,57 +180,33 @@ impl RepositoryRunner {
         if paths.is_empty() {
             return HashSet::new();
         }
-        let mut log = vec!["log", since, "--name-only", "--format=", "-z", "--relative", "--"];
-        let mut status = vec![
-            "diff",
-            "--name-only",
-            "-z",
-            "--no-ext-diff",
-            "--ignore-submodules=all",
-            "--relative",
-            "HEAD",
-            "--",
-        ];
-        log.extend(paths);
-        status.extend(paths);
-        let mut new = vec!["ls-files", "--others", "-z", "--"];
-        new.extend(paths);
-        let answers = [
-            self.run(&log, GIT_TIMEOUT),
-            self.run(&status, GIT_TIMEOUT),
-            self.run(&new, GIT_TIMEOUT),
-        ];
-        answers
+        let log = ["log", since, "--name-only", "--format=", "-z", "--relative", "--"];
+        let status = "diff --name-only -z --no-ext-diff --ignore-submodules=all --relative HEAD --";
+        let status: Vec<_> = status.split(' ').collect();
+        let commands = [&log[..], &status, &["ls-files", "--others", "-z", "--"]];
+        let answers = commands.map(|command| self.run(&[command, paths].concat(), GIT_TIMEOUT));
+        let named = answers
             .iter()
             .flatten()
-            .flat_map(|answer| answer.split(['\0', '\n']))
-            .filter(|path| !path.is_empty())
-            .map(str::to_owned)
-            .collect()
+            .flat_map(|answer| answer.split(['\0', '\n']));
+        named.filter(|path| !path.is_empty()).map(str::to_owned).collect()
     }
 }
 
 impl GitState {
     /// Adds the paths, the branch and the commits that a file does not state yet.
     pub fn add_to(&self, file: &mut HandoffFile) {
-        let named: HashSet<String> = {
-            let files = &file.files;
-            let all = files.created.iter().chain(&files.modified).chain(&files.deleted);
-            all.cloned().collect()
-        };
         let files = &mut file.files;
+        let named = files.created.iter().chain(&files.modified).chain(&files.deleted);
+        let named: HashSet<String> = named.cloned().collect();
         for (new, list) in [
             (&self.created, &mut files.created),
             (&self.modified, &mut files.modified),
             (&self.deleted, &mut files.deleted),
         ] {
             let room = FILES.saturating_sub(list.len());
-            list.extend(
-                new.iter()
-                    .filter(|path| !named.contains(*path))
-                    .take(room)
-                    .cloned(),
-            );
+            let new = new.iter().filter(|path| !named.contains(*path));
+            list.extend(new.take(room).cloned());
         }
         let mut finding = |name: &str, text: String| {
             if !text.is_empty() {

@@ -81,15 +81,14 @@ impl CostMetrics {
         let host = self.pricing.hosts.get(&event.upstream);
         let prices = self.pricing.table.model(model, host.map_or("", String::as_str));
         let by_kind = |kind| labels([("wire", wire), ("model", &shown), ("kind", kind)]);
+        let by_model = labels([("wire", wire), ("model", &shown)]);
         let series = Arc::new(ServedSeries {
             wire: event.wire,
             upstream: event.upstream.clone(),
             model: model.to_owned(),
             tokens: KINDS.map(|kind| self.tokens.get_or_create_owned(&by_kind(kind))),
             dollars: KINDS.map(|kind| self.dollars.get_or_create_owned(&by_kind(kind))),
-            unpriced: self
-                .unpriced
-                .get_or_create_owned(&labels([("wire", wire), ("model", &shown)])),
+            unpriced: self.unpriced.get_or_create_owned(&by_model),
             prices: prices.cloned(),
         });
         // Only models with their own label are kept: an agent may send any number of other names.
@@ -116,11 +115,11 @@ impl CostMetrics {
             let prices = series.prices.as_ref().filter(|_| !event.subscription);
             let Some(rates) = prices.and_then(|prices| prices.rates(&query)) else {
                 series.unpriced.inc();
-                self.clients.record_leg(event, KINDS, usage, None);
+                self.clients.record_leg(event, usage, None);
                 continue;
             };
             let cost = TokenCounts::from(*usage).cost(&rates);
-            self.clients.record_leg(event, KINDS, usage, Some(&cost));
+            self.clients.record_leg(event, usage, Some(&cost));
             let amounts = [cost.input, cost.cache_read, cost.cache_write, cost.output];
             for (counter, amount) in series.dollars.iter().zip(amounts) {
                 counter.inc_by(amount);
@@ -158,24 +157,17 @@ impl ClientMetrics {
     }
 
     /// Counts the tokens of one leg, and their cost if they have a price.
-    pub(super) fn record_leg(
-        &self,
-        event: &ExchangeEvent,
-        kinds: [&str; 4],
-        usage: &Usage,
-        cost: Option<&Cost>,
-    ) {
+    fn record_leg(&self, event: &ExchangeEvent, usage: &Usage, cost: Option<&Cost>) {
         let Some(client) = shown_client(event) else { return };
         let amounts = [usage.input, usage.cache_read, usage.cache_write, usage.output];
-        for (kind, amount) in kinds.into_iter().zip(amounts) {
+        for (kind, amount) in KINDS.into_iter().zip(amounts) {
             let labels = labels([("client", client), ("kind", kind)]);
             self.tokens.get_or_create(&labels).inc_by(amount);
         }
         if let Some(cost) = cost {
             let sum = cost.input + cost.cache_read + cost.cache_write + cost.output;
-            self.dollars
-                .get_or_create(&labels([("client", client)]))
-                .inc_by(sum);
+            let label = labels([("client", client)]);
+            self.dollars.get_or_create(&label).inc_by(sum);
         }
     }
 }

@@ -41,13 +41,14 @@ impl Metrics {
     fn record_drafts(&self, event: &ExchangeEvent) {
         let wire = label(event.wire);
         for draft in &event.drafts {
-            let labels = labels([
+            let (origin, method, outcome) = (draft.origin, draft.method, draft.outcome);
+            let of = [
                 ("wire", wire),
-                ("origin", draft.origin),
-                ("method", draft.method),
-                ("outcome", draft.outcome),
-            ]);
-            self.drafts.get_or_create(&labels).inc();
+                ("origin", origin),
+                ("method", method),
+                ("outcome", outcome),
+            ];
+            self.drafts.get_or_create(&labels(of)).inc();
         }
         for (method, tokens) in event.tokens_by_method() {
             let counts = [tokens.input, tokens.cache_read, tokens.cache_write, tokens.output];
@@ -80,17 +81,13 @@ impl Metrics {
         // Created with the wire's first exchange: `rate` and `increase` miss the first count of a counter
         // that starts with it.
         let by_wire = ("wire", label(wire));
-        for origin in HandoffOrigin::ALL.map(HandoffOrigin::name) {
-            drop(
-                self.handoffs
-                    .get_or_create(&labels([by_wire, ("origin", origin)])),
-            );
+        for origin in HandoffOrigin::ALL {
+            let of = labels([by_wire, ("origin", origin.name())]);
+            drop(self.handoffs.get_or_create(&of));
         }
-        for kind in CarriedKind::ALL.map(CarriedKind::name) {
-            drop(
-                self.handoff_lacked
-                    .get_or_create(&labels([by_wire, ("kind", kind)])),
-            );
+        for kind in CarriedKind::ALL {
+            let of = labels([by_wire, ("kind", kind.name())]);
+            drop(self.handoff_lacked.get_or_create(&of));
         }
         let none = ExchangeFacts::default();
         let series = counters().zip(&self.facts).map(|((_, counter), family)| {
