@@ -120,14 +120,10 @@ fn add(args: &AddArgs, out: &mut Out) -> CliResult {
         let settings = remote_agents().map(|agent| {
             let setup = agent.setup(url, url, "");
             let keys = agent.keys.iter().map(|name| (name.as_str(), key));
-            let variables = setup
-                .variables
-                .iter()
-                .map(|(name, value)| (*name, value.as_str()));
-            let variables: serde_json::Map<_, _> = variables
-                .chain(keys)
-                .map(|(name, value)| (name.to_owned(), value.into()))
-                .collect();
+            let own = setup.variables.iter();
+            let all = own.map(|(name, value)| (*name, value.as_str())).chain(keys);
+            let owned = |(name, value): (&str, &str)| (name.to_owned(), value.into());
+            let variables: serde_json::Map<_, _> = all.map(owned).collect();
             json!({ "agent": agent.name, "variables": variables, "arguments": setup.arguments })
         });
         let settings: Vec<_> = settings.collect();
@@ -245,12 +241,11 @@ fn remove(args: &RemoveArgs, out: &mut Out) -> CliResult {
     if args.json {
         return out.json(&json!({ "name": args.name, "file": file }));
     }
+    let name = &args.name;
     out.line(format_args!(
-        "client {} removed; its key stops working within two seconds",
-        args.name
+        "client {name} removed; its key stops working within two seconds"
     ))?;
     out.line(format_args!(
-        "what is stored of it stays until `baton store forget --client {}`",
-        args.name
+        "what is stored of it stays until `baton store forget --client {name}`"
     ))
 }

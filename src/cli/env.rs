@@ -76,14 +76,13 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
         Some((own, ConfigContent::Copy { copy_of, set, .. })) => {
             let set = set
                 .iter()
-                .map(|(path, value)| format!("{} = {:?}", path.join("."), value.replace("{base}", &url)));
-            let set: Vec<_> = set.collect();
-            let name = &own.name;
+                .map(|(path, value)| (path.join("."), value.replace("{base}", &url)));
+            let set: Vec<_> = set.map(|(path, value)| format!("{path} = {value:?}")).collect();
+            let (name, set) = (&own.name, set.join(", "));
             notes.push(format!(
-                "`baton run` gives the agent a temporary copy of ~/{copy_of}. For a shell, make your own copy as {name}, put \
-                 its path in place of FILE, and set in it {}",
-                set.join(", ")
-            ));
+"`baton run` gives the agent a temporary copy of ~/{copy_of}. For a shell, make your own copy as {name}, put \
+its path in place of FILE, and set in it {set}"
+));
         }
         None => {}
     }
@@ -116,11 +115,8 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
 
 /// Formats the settings as commands for a shell.
 fn lines(agent: &AgentSetup, setup: &agents::Setup, shell: ShellSyntax) -> Vec<String> {
-    let mut lines: Vec<_> = setup
-        .variables
-        .iter()
-        .map(|(name, value)| shell.export(name, value))
-        .collect();
+    let variables = setup.variables.iter();
+    let mut lines: Vec<_> = variables.map(|(name, value)| shell.export(name, value)).collect();
     if !setup.arguments.is_empty() {
         lines.push(shell.function(&agent.name, &setup.arguments));
     }
@@ -154,8 +150,9 @@ fn serve(state: &StateArgs) -> String {
 pub(super) fn options(state: &StateArgs) -> Vec<String> {
     let config = state.config.as_ref().map(|path| path.display().to_string());
     let given = [("--config", config), ("--state-dir", state.state_dir.clone())];
-    let given = given
-        .into_iter()
-        .filter_map(|(name, value)| Some([name.to_owned(), value?]));
-    given.flatten().collect()
+    let given = given.into_iter();
+    given
+        .filter_map(|(name, value)| Some([name.to_owned(), value?]))
+        .flatten()
+        .collect()
 }

@@ -159,9 +159,8 @@ fn exchanges(
 /// Returns the time in a handoff's id, in milliseconds since the Unix epoch.
 fn made_ms(id: HandoffId) -> u64 {
     let (seconds, nanos) = id.get_timestamp().map_or((u64::MAX, 0), |at| at.to_unix());
-    seconds
-        .saturating_mul(1000)
-        .saturating_add(u64::from(nanos / 1_000_000))
+    let ms = u64::from(nanos / 1_000_000);
+    seconds.saturating_mul(1000).saturating_add(ms)
 }
 
 /// Deletes files in the configured directory, and in those that documents name and that exist here.
@@ -185,9 +184,8 @@ fn files(
     for dir in dirs {
         let directory = HandoffDirectory::new(&dir)?;
         let here = filed(&directory)?.into_iter();
-        let here = here
-            .filter(|filed| is_in_scope(filed, scope))
-            .map(|filed| filed.id);
+        let here = here.filter(|filed| is_in_scope(filed, scope));
+        let here = here.map(|filed| filed.id);
         let ids: HashSet<_> = here.chain(selected.handoffs.iter().copied()).collect();
         deleted.extend(delete_files(&directory, &ids, client, dry_run)?);
     }

@@ -14,6 +14,7 @@ use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::{self, ListFormat, StateArgs};
 use baton_core::text::date::{self, PeriodStart};
+use baton_core::wire::Usage;
 use baton_state::clock::now_ms;
 use baton_state::journal::{ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery};
 use baton_state::telemetry::ExchangeOutcome;
@@ -278,15 +279,11 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
     let time = date::rfc3339_millis(row.at_ms);
     let count = |n: Option<&u64>| n.map_or_else(|| "-".to_owned(), ToString::to_string);
     let messages = format!("{} → {}", row.received_messages, count(row.sent_messages.last()));
-    let sent = event
-        .sent_bytes
-        .last()
-        .map_or_else(|| "-".to_owned(), |n| size(*n));
+    let sent = event.sent_bytes.last().map(|bytes| size(*bytes));
+    let sent = sent.as_deref().unwrap_or("-");
     let bytes = format!("{} → {sent}", size(event.received_bytes));
-    let tokens = row.tokens_sum.map_or_else(
-        || "-".to_owned(),
-        |sum| format!("{} + {}", short(sum.all_input()), short(sum.output)),
-    );
+    let tokens = |sum: Usage| format!("{} + {}", short(sum.all_input()), short(sum.output));
+    let tokens = row.tokens_sum.map_or_else(|| "-".to_owned(), tokens);
     let at = match layout.0[TIME] {
         8 => time[11..19].to_owned(),
         _ => format!("{} {}Z", &time[5..10], &time[11..19]),
@@ -347,12 +344,8 @@ fn refused_legs(row: &ExchangeRow) -> String {
     let unanswered = !row.partial;
     let has_failed = |status: &&Option<u16>| status.map_or(unanswered, |status| status >= 400);
     let word = |status: &Option<u16>| status.map_or("no response".to_owned(), |status| status.to_string());
-    row.statuses
-        .iter()
-        .filter(has_failed)
-        .map(word)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let words = row.statuses.iter().filter(has_failed).map(word);
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn painted(row: &ExchangeRow, line: String) -> String {

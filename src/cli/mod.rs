@@ -177,14 +177,12 @@ fn drop_escape_tip(error: &mut clap::Error) {
 ///
 /// The variable is read here because clap's usage errors name every argument with a value as a required one.
 fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
-    let named = given
-        .cloned()
-        .or_else(|| std::env::var_os("BATON_CONFIG").map(PathBuf::from));
+    let variable = || std::env::var_os("BATON_CONFIG").map(PathBuf::from);
+    let named = given.cloned().or_else(variable);
     // Some service managers set an empty `BATON_CONFIG` for "no file".
     named.filter(|path| !path.as_os_str().is_empty()).or_else(|| {
-        let file = directories::ProjectDirs::from("", "", "baton")?
-            .config_dir()
-            .join("baton.toml");
+        let directories = directories::ProjectDirs::from("", "", "baton")?;
+        let file = directories.config_dir().join("baton.toml");
         file.is_file().then_some(file)
     })
 }

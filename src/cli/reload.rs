@@ -33,20 +33,13 @@ fn versions(own: Option<FileVersion>, config: &Config) -> Vec<FileVersion> {
     let (server, admin) = (&config.server, &config.admin);
     let tls = [&server.tls_cert, &server.tls_key, &admin.tls_cert, &admin.tls_key];
     let roots = config.upstreams.values().map(|upstream| &upstream.ca_file);
-    let named = tls
-        .into_iter()
-        .chain(roots)
-        .chain([&config.bill.prices, &server.clients_dir]);
-    let clients = server
-        .clients_dir
-        .as_deref()
-        .and_then(|dir| client_files::list(dir).ok());
+    let others = [&config.bill.prices, &server.clients_dir];
+    let named = tls.into_iter().chain(roots).chain(others);
+    let clients_dir = server.clients_dir.as_deref();
+    let clients = clients_dir.and_then(|dir| client_files::list(dir).ok());
     let clients = clients.into_iter().flatten().map(|(_, file)| file);
-    let named = named
-        .flatten()
-        .chain(&config.secret_files)
-        .cloned()
-        .chain(clients);
+    let named = named.flatten().chain(&config.secret_files);
+    let named = named.cloned().chain(clients);
     own.into_iter().chain(named.map(FileVersion::new)).collect()
 }
 

@@ -257,10 +257,8 @@ impl AgentRun<'_> {
         let (mut directory, mut path) = (None, String::new());
         let url = self.url();
         if let Some(file) = &self.agent.file {
-            let made = self
-                .stay
-                .directory()
-                .map_err(|error| unwritten(&file.name, &error))?;
+            let made = self.stay.directory();
+            let made = made.map_err(|error| unwritten(&file.name, &error))?;
             path = written(file, made.path(), &url)?;
             directory = Some(made);
         }
@@ -299,10 +297,8 @@ impl AgentRun<'_> {
         let topic = self.start.topic.map(|name| format!("/t/{name}"));
         let budget = self.start.budget.map(|dollars| format!("/b/{dollars}"));
         let shadow = self.start.shadow.then(|| "/h/shadow".to_owned());
-        [Some(self.proxy.data.clone()), run, topic, budget, shadow]
-            .into_iter()
-            .flatten()
-            .collect()
+        let data = Some(self.proxy.data.clone());
+        [data, run, topic, budget, shadow].into_iter().flatten().collect()
     }
 
     /// Whether requests carry the id of the run.

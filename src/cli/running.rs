@@ -314,17 +314,12 @@ impl StartedWith {
     /// The settings of this process, whose config was loaded from `file`.
     pub(super) fn of_process(config: &Config, file: Option<&Path>) -> Self {
         let environment = Environment::of_process();
-        let names = config
-            .variables
-            .iter()
-            .map(String::as_str)
-            .chain(NETWORK.iter().copied());
+        let names = config.variables.iter().map(String::as_str);
+        let names = names.chain(NETWORK.iter().copied());
         let set = names.filter(|name| *name != STATE_DIR).filter_map(|name| {
             let digest = Secret::new(environment.get(name)?).digest();
-            Some((
-                name.to_owned(),
-                digest.iter().map(|byte| format!("{byte:02x}")).collect(),
-            ))
+            let digest = digest.iter().map(|byte| format!("{byte:02x}"));
+            Some((name.to_owned(), digest.collect()))
         });
         Self {
             config: file.and_then(|file| std::path::absolute(file).ok()),
@@ -360,10 +355,8 @@ impl StartedWith {
             "another run started the proxy with other settings: {}",
             differences.join(", ")
         );
-        Err(Exit::CONFIG.with_help(
-            message,
-            "this run's requests and credentials would go where those settings say: end the other runs first, or keep this one apart with --state-dir",
-        ))
+        let help = "this run's requests and credentials would go where those settings say: end the other runs first, or keep this one apart with --state-dir";
+        Err(Exit::CONFIG.with_help(message, help))
     }
 }
 

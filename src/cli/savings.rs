@@ -182,20 +182,17 @@ impl ReportLines<'_> {
             true => format!("too short to save anything; baton cost {}", cents(-total.saved)),
             false => certainty(total),
         };
+        let source = first_line(&report.prices.source, None);
+        let exchanges = plural(total.exchanges, "exchange");
+        let (cost, without) = (dollars(total.cost), dollars(total.without_cost));
         vec![
             format!(
-                "{}, at the prices of {}, from {}",
-                plural(total.exchanges, "exchange"),
-                report.prices.date,
-                first_line(&report.prices.source, None)
+                "{exchanges}, at the prices of {}, from {source}",
+                report.prices.date
             ),
             String::new(),
-            row("with baton", dollars(total.cost), tokens(&total.tokens)),
-            row(
-                "without baton",
-                dollars(total.without_cost),
-                tokens(&total.without_tokens),
-            ),
+            row("with baton", cost, tokens(&total.tokens)),
+            row("without baton", without, tokens(&total.without_tokens)),
             row("saved", signed_dollars(total.saved), certainty),
         ]
     }
@@ -203,12 +200,8 @@ impl ReportLines<'_> {
     fn groups(&self) -> Vec<String> {
         let groups = &self.report.groups;
         let heading = format!(
-            "  {:<NAME$} {:>9} {:>10} {:>10} {:>10}",
-            self.by.name(),
-            "exchanges",
-            "cost",
-            "without",
-            "saved"
+            "  {:<NAME$} exchanges       cost    without      saved",
+            self.by.name()
         );
         let most = groups.iter().map(|sum| sum.saved.abs()).fold(0.0, f64::max);
         let rows = groups.iter().map(|sum| group_line(sum, self.by, most));
@@ -266,11 +259,8 @@ fn tried(report: &SavingsReport, rules: bool) -> Vec<String> {
             true => ("in its shadow", "at its moments".to_owned()),
             false => ("another rule", format!("by {}", sum.title)),
         };
-        row(
-            name,
-            signed_dollars(sum.saved),
-            format!("± {error}, with {cuts} {about}"),
-        )
+        let about = format!("± {error}, with {cuts} {about}");
+        row(name, signed_dollars(sum.saved), about)
     };
     let mut lines: Vec<_> = report.tried.iter().filter(is_shown).map(line).collect();
     let moments = report.moments.iter().rev().take(MOMENTS);

@@ -133,10 +133,8 @@ fn rows(keys: &[ShownKey], now_ms: u64) -> Vec<String> {
 }
 
 fn rotate(config: &Config, out: &mut Out) -> CliResult {
-    let dir = of_files(
-        config,
-        "put the new key after the others in the list, restart each proxy in turn, put it first",
-    )?;
+    let help = "put the new key after the others in the list, restart each proxy in turn, put it first";
+    let dir = of_files(config, help)?;
     let keys = seal_key::rotate(dir).map_err(unwritten)?;
     let older = keys.older.len() as u64;
     out.line(format_args!(

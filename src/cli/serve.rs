@@ -240,10 +240,8 @@ fn open_state(config: &Config) -> CliResult<(SharedStore, Seals)> {
         let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {
             let message = format!("failed to open the store: {error}");
-            Exit::CANNOT_CREATE.with_help(
-                message,
-                "choose another directory with --state-dir or `state.dir`",
-            )
+            let help = "choose another directory with --state-dir or `state.dir`";
+            Exit::CANNOT_CREATE.with_help(message, help)
         });
         let seals = seals.join().unwrap_or_else(|panic| resume_unwind(panic));
         Ok((store?, seals?))
@@ -287,22 +285,23 @@ fn cannot_listen(
     [key, flag]: [&str; 2],
 ) -> CommandFailure {
     match error.kind() {
-        io::ErrorKind::AddrInUse => Exit::UNAVAILABLE.with_help(
-            format!("{address} is in use by {}", holder(address, config)),
-            format!(
+        io::ErrorKind::AddrInUse => {
+            let message = format!("{address} is in use by {}", holder(address, config));
+            let help = format!(
                 "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
-            ),
-        ),
+            );
+            Exit::UNAVAILABLE.with_help(message, help)
+        }
         // The certificate files can be read, but their content is invalid.
         io::ErrorKind::InvalidData => {
             let section = key.trim_end_matches(".listen");
             let help = format!("fix `{section}.tls_cert` and `{section}.tls_key`");
             Exit::CONFIG.with_help(error.to_string(), help)
         }
-        _ => Exit::UNAVAILABLE.with_help(
-            format!("failed to listen on {address}: {error}"),
-            format!("choose another address with {flag} or `{key}`"),
-        ),
+        _ => {
+            let help = format!("choose another address with {flag} or `{key}`");
+            Exit::UNAVAILABLE.with_help(format!("failed to listen on {address}: {error}"), help)
+        }
     }
 }
 
@@ -339,10 +338,8 @@ fn stop_on_signal(drain: Duration) -> CliResult<watch::Receiver<bool>> {
         signals.next().await;
         tracing::info!(target: "baton", "stopping: waiting for open streams to end; another signal stops at once");
         let _ = stop.send(true);
-        if tokio::time::timeout(drain + MAX_FLUSH, signals.next())
-            .await
-            .is_err()
-        {
+        let next = tokio::time::timeout(drain + MAX_FLUSH, signals.next());
+        if next.await.is_err() {
             tracing::error!(target: "baton", "failed to shut down in time; exiting without flushing pending writes");
         }
         // Not a return, because the thread that serves may hang.

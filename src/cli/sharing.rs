@@ -195,11 +195,8 @@ fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
     let log = dir.join(LOG);
     // Ignored: before the first start there is no log to rename.
     let _ = fs::rename(&log, dir.join(LOG_BEFORE));
-    let log = private_file()
-        .create(true)
-        .truncate(true)
-        .open(log)
-        .map_err(failed)?;
+    let log = private_file().create(true).truncate(true).open(log);
+    let log = log.map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args(["serve", "--for-agents", "--state-dir"]).arg(dir);
     if let Some(config) = config {
@@ -269,8 +266,6 @@ fn lock_file(dir: &Path, name: &str) -> io::Result<File> {
 
 fn unlockable(dir: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("failed to lock a file in {}: {error}", dir.display());
-    Exit::CANNOT_CREATE.with_help(
-        message,
-        "choose another directory with --state-dir or `state.dir`",
-    )
+    let help = "choose another directory with --state-dir or `state.dir`";
+    Exit::CANNOT_CREATE.with_help(message, help)
 }

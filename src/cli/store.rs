@@ -269,10 +269,8 @@ fn row(kind: RecordKind, amount: RecordAmount) -> KindRow {
 
 fn print(report: &StoreReport, out: &mut Out) -> CliResult {
     for row in &report.kinds {
-        let copied = row
-            .copied
-            .map(|copied| format!(", {copied} in the target"))
-            .unwrap_or_default();
+        let copied = row.copied.map(|copied| format!(", {copied} in the target"));
+        let copied = copied.unwrap_or_default();
         let (kind, records, bytes) = (row.kind, row.records, size(row.bytes));
         out.line(format_args!("{kind:<14} {records:>8}  {bytes:>10}{copied}"))?;
     }

@@ -199,10 +199,8 @@ impl RemovalPlan {
         // Other programs have directories of these names. baton's are next to its files.
         let is_used = files.iter().any(|file| file.parent() == Some(dir));
         let directories = STATE_FOLDERS.iter().filter(|_| is_used);
-        let directories: Vec<_> = directories
-            .map(|name| dir.join(name))
-            .filter(is_directory)
-            .collect();
+        let directories = directories.map(|name| dir.join(name));
+        let directories: Vec<_> = directories.filter(is_directory).collect();
         let listed = |path: &PathBuf| files.contains(path) || directories.contains(path);
         let others = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
         let others = others.map(|entry| entry.path()).filter(|path| !listed(path));

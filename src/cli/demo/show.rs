@@ -27,10 +27,9 @@ pub(super) fn print(story: &DemoRun, out: &mut Out) -> CliResult {
     out.lines(chart(story, columns))?;
     out.lines(summary(story))?;
     if let Some(handoff) = story.handoffs.last() {
+        let (count, prompt) = (story.handoffs.len(), visible(&handoff.prompt));
         out.line(format_args!(
-            "\n{BOLD}The model's history after handoff {}{BOLD:#}\n\n{}",
-            story.handoffs.len(),
-            visible(&handoff.prompt)
+            "\n{BOLD}The model's history after handoff {count}{BOLD:#}\n\n{prompt}"
         ))?;
     }
     out.line("\nTry it with an agent: `baton run claude`")

@@ -191,11 +191,8 @@ impl Agent {
             .header("anthropic-version", "2023-06-01")
             .header("x-api-key", "sk-demo")
             .body(Full::new(body.clone()));
-        let response = self
-            .client
-            .request(request.map_err(broken)?)
-            .await
-            .map_err(broken)?;
+        let response = self.client.request(request.map_err(broken)?).await;
+        let response = response.map_err(broken)?;
         let reply = response.into_body().collect().await.map_err(broken)?.to_bytes();
         let reply: Value = serde_json::from_slice(&reply).unwrap_or_default();
         let Some(blocks) = reply["content"].as_array() else {
@@ -236,9 +233,8 @@ fn cost(turns: &[(Bytes, Vec<Bytes>)], handoffs: &[DemoHandoff]) -> Option<DemoC
     let rates = prices::table(None).ok()?.rates(&query)?;
     let cache = SimulatedCache::new(CacheRule::for_model(MODEL, false), rates.write_is_billed);
     let (mut cache_with, mut cache_without) = (cache.clone(), cache);
-    let mut prompts = handoffs
-        .iter()
-        .map(|handoff| handoff.prompt.len() as u64 / BYTES_PER_TOKEN);
+    let tokens = |handoff: &DemoHandoff| handoff.prompt.len() as u64 / BYTES_PER_TOKEN;
+    let mut prompts = handoffs.iter().map(tokens);
     let mut cost = DemoCost {
         model: MODEL,
         ..DemoCost::default()

@@ -128,10 +128,8 @@ fn open_to_others(config: &Config) -> Option<Finding> {
 
 /// Warns of keys and spans that go to another machine over plain HTTP.
 fn plain_http(config: &Config) -> Vec<Finding> {
-    let keyed = config
-        .upstreams
-        .iter()
-        .filter(|(_, upstream)| upstream.has_own_key());
+    let upstreams = config.upstreams.iter();
+    let keyed = upstreams.filter(|(_, upstream)| upstream.has_own_key());
     let keyed = keyed.map(|(name, upstream)| {
         let key = format!("upstreams.{name}.base_url");
         (key, upstream.base_url.as_str(), "the key")
@@ -142,11 +140,8 @@ fn plain_http(config: &Config) -> Vec<Finding> {
     plain
         .map(|(key, url, what)| {
             let message = format!("{url} is plain HTTP to another machine: {what} can be read in transit");
-            Finding::warning(
-                key,
-                message,
-                "use https, or leave it if you trust the network in between",
-            )
+            let help = "use https, or leave it if you trust the network in between";
+            Finding::warning(key, message, help)
         })
         .collect()
 }

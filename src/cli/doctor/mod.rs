@@ -187,24 +187,24 @@ fn print(report: &DoctorReport, out: &mut Out) -> CliResult {
     for ReportedFinding { check, finding } in &report.findings {
         let (severity, colour) = finding.severity.shown();
         let style = Style::new().fg_color(Some(colour.into())).bold();
+        let (subject, message) = (visible(&finding.subject), visible(&finding.message));
         out.line(format_args!(
-            "{style}{severity:<7}{style:#}  {check:<9}  {}: {}",
-            visible(&finding.subject),
-            visible(&finding.message)
+            "{style}{severity:<7}{style:#}  {check:<9}  {subject}: {message}"
         ))?;
         if let Some(help) = &finding.help {
             out.line(format_args!("                      do: {}", visible(help)))?;
         }
     }
-    let count = |severity| {
+    let counted = |severity, noun| {
         let rows = report.findings.iter();
-        rows.filter(|row| row.finding.severity == severity).count() as u64
+        plural(
+            rows.filter(|row| row.finding.severity == severity).count() as u64,
+            noun,
+        )
     };
-    out.line(format_args!(
-        "\n{}, {}",
-        plural(count(FindingSeverity::Error), "error"),
-        plural(count(FindingSeverity::Warning), "warning")
-    ))
+    let errors = counted(FindingSeverity::Error, "error");
+    let warnings = counted(FindingSeverity::Warning, "warning");
+    out.line(format_args!("\n{errors}, {warnings}"))
 }
 
 #[cfg(test)]

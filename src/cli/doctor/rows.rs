@@ -80,10 +80,8 @@ fn proxy(installation: &Installation) -> Vec<Finding> {
         }
         Ok(failed) if failed.is_empty() => findings.push(Finding::ok("readyz", "the proxy is ready")),
         Ok(failed) => findings.extend(failed.into_iter().map(|(name, is_required)| {
-            let (message, help) = (
-                "the running proxy reports that it fails",
-                "its log has the reason",
-            );
+            let message = "the running proxy reports that it fails";
+            let help = "its log has the reason";
             match is_required {
                 true => Finding::error(name, message, help),
                 false => Finding::warning(name, message, help),
@@ -153,9 +151,8 @@ fn store_file(installation: &Installation) -> Finding {
     let path = installation.config.state_dir.join(sqlite::FILE);
     let subject = path.display().to_string();
     if !path.exists() {
-        let directory = path
-            .ancestors()
-            .find_map(|directory| fs::metadata(directory).ok());
+        let mut above = path.ancestors();
+        let directory = above.find_map(|directory| fs::metadata(directory).ok());
         return match directory.is_some_and(|found| found.is_dir() && !found.permissions().readonly()) {
             true => Finding::ok(subject, "does not exist yet; the first start creates it"),
             false => Finding::error(subject, "cannot be created there", "choose another `state.dir`"),
@@ -200,11 +197,8 @@ fn open_to_others(state_dir: &Path) -> Option<Finding> {
     let mut files = names.into_iter().map(|name| state_dir.join(name));
     let open = files.find(|file| is_open(file))?;
     let subject = open.display().to_string();
-    Some(Finding::warning(
-        subject,
-        "other users of this machine may open it",
-        help,
-    ))
+    let message = "other users of this machine may open it";
+    Some(Finding::warning(subject, message, help))
 }
 
 /// Reports whether the journal can be read, and whether a running proxy writes it.
@@ -338,18 +332,14 @@ fn destination(installation: &Installation, agent: &'static AgentSetup, path: &P
         return Finding::warning(subject, message, format!("remove it, or set it to {url}"));
     }
     let is_elsewhere = |theirs: &&OwnUrl| !is_baton(theirs) && !is_upstream(&installation.config, theirs);
-    if let Some(OwnUrl {
-        setting,
-        url,
-        upstreams,
-    }) = replaced.iter().find(is_elsewhere)
-    {
-        let help = match upstreams.first() {
+    if let Some(theirs) = replaced.iter().find(is_elsewhere) {
+        let help = match theirs.upstreams.first() {
             Some(name) => {
                 format!("to go there through baton, set `upstreams.{name}.base_url` to it; else unset it")
             }
             None => "unset it".to_owned(),
         };
+        let OwnUrl { setting, url, .. } = theirs;
         let message = format!("{setting} is {url}, which is not an upstream of baton");
         return Finding::warning(subject, message, help);
     }
@@ -381,10 +371,8 @@ fn replaced_urls(agent: &'static AgentSetup, url: &str) -> Vec<OwnUrl> {
 
 /// Whether a URL is one that baton sends to, so that `baton run` replaces it.
 fn is_upstream(config: &Config, theirs: &OwnUrl) -> bool {
-    let mut known = theirs
-        .upstreams
-        .iter()
-        .filter_map(|name| config.upstreams.get(*name));
+    let named = theirs.upstreams.iter();
+    let mut known = named.filter_map(|name| config.upstreams.get(*name));
     known.any(|upstream| run::place(&upstream.base_url) == run::place(&theirs.url))
 }
 

@@ -40,10 +40,8 @@ fn head(head: &ExportHead) -> String {
     let made = handoff
         .created_ms
         .map(|at| format!(", made {}", rfc3339_millis(at)));
-    let because = handoff
-        .reason
-        .as_ref()
-        .map(|reason| format!(", because: {reason}"));
+    let reason = handoff.reason.as_ref();
+    let because = reason.map(|reason| format!(", because: {reason}"));
     out.extend(made.into_iter().chain(because));
     out.push_str(&format!("\n\n{}\n", handoff.prompt.trim()));
     out
@@ -85,7 +83,8 @@ fn part(part: &ExportedPart, out: &mut String) {
         } => {
             let of = tool
                 .as_ref()
-                .map_or(String::new(), |tool| format!(" of `{tool}`"));
+                .map(|tool| format!(" of `{tool}`"))
+                .unwrap_or_default();
             let how = match (exit, failed) {
                 (Some(code), _) => format!(" (exit code {code})"),
                 (None, Some(true)) => " (failed)".to_owned(),
@@ -94,10 +93,10 @@ fn part(part: &ExportedPart, out: &mut String) {
             out.push_str(&format!("\n#### Result{of}{how}\n\n{}", fenced("", text)));
         }
         ExportedPart::Image => out.push_str("\n(an image)\n"),
-        ExportedPart::Error { text } => out.push_str(&format!(
-            "\nThe provider answered with an error:\n\n{}",
-            fenced("", text)
-        )),
+        ExportedPart::Error { text } => {
+            let text = fenced("", text);
+            out.push_str(&format!("\nThe provider answered with an error:\n\n{text}"));
+        }
     }
 }
 

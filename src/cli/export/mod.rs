@@ -292,10 +292,9 @@ impl Sources {
         head.handoff = stored.or(journaled);
         if head.handoff.is_none() && work.is_empty() {
             let message = format!("nothing is left of conversation {}", visible(&head.conversation));
-            return Err(Exit::NO_INPUT.with_help(
-                message,
-                "the journal keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)",
-            ));
+            let help =
+                "the journal keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)";
+            return Err(Exit::NO_INPUT.with_help(message, help));
         }
         Ok(ConversationExport { head, work })
     }

@@ -197,9 +197,8 @@ fn everything(names: &HandoffLookup) -> CliResult<Vec<NamedHandoff>> {
         .into_iter()
         .map(|document| NamedHandoff::Stored(document.handoff));
     let sessions = names.directory.sessions()?;
-    Ok(documents
-        .chain(sessions.into_iter().map(NamedHandoff::Session))
-        .collect())
+    let sessions = sessions.into_iter().map(NamedHandoff::Session);
+    Ok(documents.chain(sessions).collect())
 }
 
 /// Checks a handoff file. Invalid YAML is one error; a missing file is a failure.

@@ -254,14 +254,10 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> CliResult<JournalReque
         newest
     });
     newest.ok_or_else(|| {
-        let message = format!(
-            "the journal has no request of conversation {} that can be read",
-            visible(key)
-        );
-        Exit::NO_INPUT.with_help(
-            message,
-            "it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)",
-        )
+        let key = visible(key);
+        let message = format!("the journal has no request of conversation {key} that can be read");
+        let help = "it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)";
+        Exit::NO_INPUT.with_help(message, help)
     })
 }
 

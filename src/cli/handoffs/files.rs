@@ -180,14 +180,15 @@ fn exists(path: &Path, names: &HandoffLookup) -> CliResult {
     let inside = |path: &Path| shown(path.strip_prefix(dir).unwrap_or(path));
     let given = inside(path);
     Err(match names.directory.archived(path) {
-        Some(place) => Exit::NO_INPUT.with_help(
-            format!("{given} is in the archive"),
-            format!("its name there is {}", inside(&place)),
-        ),
-        None => Exit::NO_INPUT.with_help(
-            format!("there is no handoff file {given} in {}", shown(dir)),
-            "`baton handoffs list --files` lists the files, and --all includes archived ones",
-        ),
+        Some(place) => {
+            let help = format!("its name there is {}", inside(&place));
+            Exit::NO_INPUT.with_help(format!("{given} is in the archive"), help)
+        }
+        None => {
+            let message = format!("there is no handoff file {given} in {}", shown(dir));
+            let help = "`baton handoffs list --files` lists the files, and --all includes archived ones";
+            Exit::NO_INPUT.with_help(message, help)
+        }
     })
 }
 
@@ -216,12 +217,11 @@ pub(super) fn clean(before: i64, args: &DeleteArgs, lookup: &HandoffLookup, out:
             out.line(shown(path))?;
         }
     }
-    let done = if args.dry_run {
-        "would be deleted"
-    } else {
-        "deleted"
-    };
-    out.line(format_args!("{} {done}", plural(deleted.len() as u64, "file")))
+    let would = if args.dry_run { "would be " } else { "" };
+    out.line(format_args!(
+        "{} {would}deleted",
+        plural(deleted.len() as u64, "file")
+    ))
 }
 
 fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> CliResult {

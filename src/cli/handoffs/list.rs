@@ -73,18 +73,15 @@ async fn list_stored(
         .iter()
         .map(|(placed, handoff)| (placed, handoff, records.get(&handoff.id)));
     if is_for_programs {
-        let rows: Vec<_> = both
-            .map(|(placed, handoff, record)| listed(handoff, placed, record))
-            .collect();
-        return out.rows(&rows, args.format);
+        let rows = both.map(|(placed, handoff, record)| listed(handoff, placed, record));
+        return out.rows(&rows.collect::<Vec<_>>(), args.format);
     }
-    let rows: Vec<_> = both
-        .map(|(placed, handoff, record)| ListRow {
-            handoff,
-            status: status(handoff, record, placed),
-            depth: if args.map { placed.depth } else { 0 },
-        })
-        .collect();
+    let rows = both.map(|(placed, handoff, record)| ListRow {
+        handoff,
+        status: status(handoff, record, placed),
+        depth: if args.map { placed.depth } else { 0 },
+    });
+    let rows: Vec<_> = rows.collect();
     // Hints go to standard error, because scripts read handoffs from standard output.
     let mut hints = Out::stderr();
     match all.len() {
@@ -225,10 +222,8 @@ fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String
         &["ID"][..],
         &["AGE", "HISTORY", "PROMPT", "STATUS", "MODEL", "BEGINS"],
     ];
-    let heading = before
-        .iter()
-        .map(|cell| (*cell).to_owned())
-        .chain(client("CLIENT"));
+    let heading = before.iter().map(|cell| (*cell).to_owned());
+    let heading = heading.chain(client("CLIENT"));
     let mut rows = vec![
         heading
             .chain(after.iter().map(|cell| (*cell).to_owned()))
@@ -246,10 +241,8 @@ fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String
             row.status.clone(),
             first_line(handoff.model.as_deref().unwrap_or("-"), Some(30)),
         ];
-        [id].into_iter()
-            .chain(client(&handoff.principal))
-            .chain(cells)
-            .collect()
+        let id = [id].into_iter();
+        id.chain(client(&handoff.principal)).chain(cells).collect()
     };
     rows.extend(listed.iter().map(cells));
     let widest = table(&rows).iter().map(|line| line.chars().count()).max();

@@ -25,10 +25,8 @@ const LISTS: &str = "`baton handoffs list --all` lists handoffs, `baton handoffs
 
 /// Failure for a name that refers to nothing.
 fn unknown(given: &str) -> CommandFailure {
-    Exit::NO_INPUT.with_help(
-        format!("there is no handoff, session or file {}", visible(given)),
-        LISTS,
-    )
+    let message = format!("there is no handoff, session or file {}", visible(given));
+    Exit::NO_INPUT.with_help(message, LISTS)
 }
 
 /// Prints problems that do not stop a command.
@@ -151,9 +149,8 @@ impl HandoffLookup {
 
 /// Failure for a handoff file or a session, because only handoffs in the store can be resumed.
 pub(super) fn only_stored(config: &Config, given: &str, failure: CommandFailure) -> CommandFailure {
-    let is_file = Path::new(given)
-        .extension()
-        .is_some_and(|end| end == "yaml" || end == "yml");
+    let end = Path::new(given).extension();
+    let is_file = end.is_some_and(|end| end == "yaml" || end == "yml");
     let directory = HandoffDirectory::new(&config.handoffs_dir());
     let is_session = directory.is_ok_and(|directory| directory.has_session(given));
     if !(is_file || is_session) {
@@ -166,10 +163,8 @@ pub(super) fn only_stored(config: &Config, given: &str, failure: CommandFailure)
         "a handoff file"
     };
     let message = format!("{given} is {kind}; only handoffs in the store can be resumed");
-    Exit::USAGE.with_help(
-        message,
-        format!("`baton handoffs show {given} --for fresh` prints a summary to begin a session with"),
-    )
+    let help = format!("`baton handoffs show {given} --for fresh` prints a summary to begin a session with");
+    Exit::USAGE.with_help(message, help)
 }
 
 /// Whether a JSON file is a handoff file (`--format json`) and not a document.
@@ -218,10 +213,8 @@ pub(super) async fn all(store: &SharedStore, without_documents: bool) -> CliResu
 /// Collects the ids of all handoffs and documents, including archived ones.
 pub(super) async fn ids(store: &SharedStore) -> CliResult<BTreeSet<HandoffId>> {
     let handoffs = store.handoffs(&HandoffFilter::everything()).await?;
-    let documents = all(store, true)
-        .await?
-        .into_iter()
-        .map(|document| document.handoff);
+    let documents = all(store, true).await?.into_iter();
+    let documents = documents.map(|document| document.handoff);
     Ok(handoffs
         .iter()
         .map(|handoff| handoff.id)

@@ -26,12 +26,8 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
     let (handoff, drift) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = sentinel::opening(handoff.id);
-    if let Some(more) = args
-        .prompt
-        .as_deref()
-        .map(str::trim)
-        .filter(|more| !more.is_empty())
-    {
+    let more = args.prompt.as_deref().map(str::trim);
+    if let Some(more) = more.filter(|more| !more.is_empty()) {
         prompt = format!("{prompt}\n{more}");
     }
     let first = agent.first_prompt(&prompt, args.headless);

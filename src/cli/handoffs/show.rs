@@ -112,10 +112,10 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             (None, Some(DocumentFormat::Json)) => out.json(&record(&handoff)),
             (None, Some(DocumentFormat::Md)) => out.body(markdown(&handoff).as_bytes()),
             (None, Some(DocumentFormat::Yaml)) => out.body(yaml(&handoff).as_bytes()),
-            (None, None) => Err(Exit::NO_INPUT.with_help(
-                "this handoff has no directory",
-                "set handoff.documents to write one for each new handoff",
-            )),
+            (None, None) => {
+                let help = "set handoff.documents to write one for each new handoff";
+                Err(Exit::NO_INPUT.with_help("this handoff has no directory", help))
+            }
         }
     })
 }
@@ -180,10 +180,8 @@ async fn print_all(
             rows.push(row("next", &first_line(next, None)));
             let claims = document.claims.iter();
             rows.extend(claims.map(|it| {
-                row(
-                    "claim",
-                    &format!("{}: {} ({})", it.status.name(), it.text, it.why),
-                )
+                let claim = format!("{}: {} ({})", it.status.name(), it.text, it.why);
+                row("claim", &claim)
             }));
         }
     }
@@ -249,9 +247,8 @@ fn described(handoff: &Handoff, now_ms: u64, more: Vec<Vec<String>>) -> String {
         ("archived", handoff.archived.then(|| "yes".to_owned())),
         ("reason", handoff.reason.as_deref().map(visible)),
     ];
-    let rows = fields
-        .into_iter()
-        .filter_map(|(name, value)| Some(vec![name.to_owned(), value?]));
+    let cells = |(name, value): (&str, Option<String>)| Some(vec![name.to_owned(), value?]);
+    let rows = fields.into_iter().filter_map(cells);
     table(&rows.chain(more).collect::<Vec<_>>()).join("\n")
 }
 

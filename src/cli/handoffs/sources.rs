@@ -149,10 +149,8 @@ fn of_work(
     }
     let handoff = at_exit::handoff_of(config, &work, key)?;
     let settings = DocumentSettings::even_if_off(config);
-    let document = handoff
-        .as_ref()
-        .map(|handoff| draft::document_of(&settings, handoff, &work));
-    file.fill_from_session(&words, document.as_ref());
+    let document = |handoff| draft::document_of(&settings, handoff, &work);
+    file.fill_from_session(&words, handoff.as_ref().map(document).as_ref());
     Ok(handoff.map(|handoff| (handoff, work)))
 }
 

@@ -192,23 +192,17 @@ fn perform(manager: &ServiceManager, step: ServiceStep) -> CliResult {
         let [program, arguments @ ..] = &command[..] else {
             continue;
         };
-        let ran = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .output();
+        let mut child = Command::new(program);
+        let ran = child.args(arguments).stdin(Stdio::null()).output();
         let why = match &ran {
             Ok(done) if done.status.success() => continue,
             Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
         let message = format!("`{}` failed: {}", command.join(" "), visible(&why));
-        return Err(Exit::UNAVAILABLE.with_help(
-            message,
-            format!(
-                "{} must run for this user; else start `baton serve` by other means",
-                manager.name
-            ),
-        ));
+        let name = manager.name;
+        let help = format!("{name} must run for this user; else start `baton serve` by other means");
+        return Err(Exit::UNAVAILABLE.with_help(message, help));
     }
     Ok(())
 }

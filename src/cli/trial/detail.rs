@@ -33,15 +33,11 @@ pub(super) fn lines(
     let (id, title) = (visible(&session.id), first_line(&session.title, None));
     let mut lines = wrapped(&format!("{} {id}: {title}", session.agent()), columns, 2);
     let models = one.models.iter().filter(|used| used.calls > 0);
-    let models: Vec<String> = models
-        .map(|used| format!("{} of {}", counted(used.calls, "call"), used.model))
-        .collect();
+    let models = models.map(|used| format!("{} of {}", counted(used.calls, "call"), used.model));
+    let models = models.collect::<Vec<_>>().join(", ");
     let [from, to] = [one.started_ms, one.ended_ms].map(|ms| rfc3339(ms / 1000)[..16].replace('T', " "));
     let directory = session.directory.as_deref().unwrap_or_default();
-    let about = visible(&format!(
-        "  {}; {from} to {to} (UTC); {directory}",
-        models.join(", ")
-    ));
+    let about = visible(&format!("  {models}; {from} to {to} (UTC); {directory}"));
     lines.extend(wrapped(&about, columns, 0));
     lines.extend(subagents(one, tried, columns));
     let shown = shown(one);
@@ -52,10 +48,8 @@ pub(super) fn lines(
     let mut cuts: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     // Masking hands nothing over.
     for arm in shown.iter().filter(|arm| arm.arm != "masked") {
-        arm.bill
-            .cuts
-            .iter()
-            .for_each(|cut| cuts.entry(cut.call).or_default().push(arm.title));
+        let own = arm.bill.cuts.iter();
+        own.for_each(|cut| cuts.entry(cut.call).or_default().push(arm.title));
     }
     for (call, titles) in cuts.iter().take(DRAFTS) {
         // Each draft reads the session's file once more, so policies that cut before the same call share one.
@@ -81,9 +75,8 @@ fn shown(one: &Reckoned) -> Vec<&ArmResult> {
             .any(|policy| policy.name == result.arm && !policy.setting.is_empty())
     };
     let settings = one.arms.iter().filter(is_setting);
-    let best = settings
-        .max_by(|a, b| a.saved.total_cmp(&b.saved))
-        .map(|best| best.arm);
+    let best = settings.max_by(|a, b| a.saved.total_cmp(&b.saved));
+    let best = best.map(|best| best.arm);
     let is_shown = |result: &&ArmResult| {
         ["default", "masked", "only_cold"].contains(&result.arm)
             || result.hindsight
@@ -153,10 +146,8 @@ fn calls(one: &Reckoned, shown: &[&ArmResult], columns: usize) -> Vec<String> {
         if events.is_empty() {
             continue;
         }
-        let (sent, history) = (
-            rfc3339(call.at_ms / 1000)[..19].replace('T', " "),
-            short(call.counts.whole_input()),
-        );
+        let sent = rfc3339(call.at_ms / 1000)[..19].replace('T', " ");
+        let history = short(call.counts.whole_input());
         let line = format!("  {:>4}  {sent}  {history:>9}", at + 1);
         let events = wrapped(&events.join("; "), columns.saturating_sub(EVENTS_AT), 0);
         for (n, event) in events.iter().enumerate() {
@@ -172,16 +163,11 @@ fn carried(over: &CarriedOver, columns: usize) -> Vec<String> {
     let mut lines = vec!["  what would have been carried:".to_owned()];
     let prompt = over.carried.prompt.lines();
     lines.extend(prompt.flat_map(|line| wrapped(&format!("    {}", visible(line)), columns, 2)));
-    let left = over
-        .carried
-        .items
-        .iter()
-        .filter(|item| item.state == CarriedState::LeftOut);
+    let items = over.carried.items.iter();
+    let left = items.filter(|item| item.state == CarriedState::LeftOut);
     let left = left.map(|item: &CarriedItem| format!("{}: {}", item.kind.name(), item.text));
-    let again = over
-        .again
-        .iter()
-        .map(|text| format!("looked up again, and not named: {text}"));
+    let again = over.again.iter();
+    let again = again.map(|text| format!("looked up again, and not named: {text}"));
     let missed: Vec<String> = left.chain(again).collect();
     let head = match missed.is_empty() {
         true => "  what a reader would have missed: nothing that was seen",
@@ -208,10 +194,8 @@ pub(super) fn dropped(
     config: &Config,
 ) -> CliResult<Vec<String>> {
     let saved = |one: &Reckoned| one.arm(arm).map_or(0.0, |result| result.saved);
-    let mut best: Vec<&Reckoned> = tried
-        .iter()
-        .filter(|one| one.is_judged() && saved(one) > 0.0)
-        .collect();
+    let best = tried.iter().filter(|one| one.is_judged() && saved(one) > 0.0);
+    let mut best: Vec<&Reckoned> = best.collect();
     best.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
     let mut rules = Vec::new();
     for one in best.into_iter().take(SESSIONS) {

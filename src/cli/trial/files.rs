@@ -156,11 +156,8 @@ fn open(path: &Path) -> rusqlite::Result<(Connection, Option<&'static str>)> {
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // The agent's model may have written the file.
     connection.pragma_update(None, "trusted_schema", false)?;
-    connection.query_row(
-        &format!("PRAGMA hard_heap_limit = {MAX_MEMORY_BYTES}"),
-        [],
-        |_| Ok(()),
-    )?;
+    let limit = format!("PRAGMA hard_heap_limit = {MAX_MEMORY_BYTES}");
+    connection.query_row(&limit, [], |_| Ok(()))?;
     Ok((connection, unread))
 }
 

@@ -42,11 +42,8 @@ pub(super) fn table(rows: &[Vec<String>], columns: usize) -> Vec<String> {
 /// A line with its indentation, at most this wide.
 pub(super) fn clipped(cell: &str, width: usize) -> String {
     let indent = cell.len() - cell.trim_start().len();
-    format!(
-        "{:indent$}{}",
-        "",
-        first_line(cell, Some(width.saturating_sub(indent)))
-    )
+    let cell = first_line(cell, Some(width.saturating_sub(indent)));
+    format!("{:indent$}{cell}", "")
 }
 
 /// Wraps a sentence to this many columns. Lines after the first are indented by `hang` more.

@@ -138,11 +138,8 @@ fn tried(
     }
     // The period is applied after the agent, so that the failure can name when the agent's sessions ended.
     let ended = |session: &RecordedSession| session.calls.last().map_or(0, |call| call.at_ms);
-    let ends: Vec<u64> = sessions
-        .iter()
-        .filter(|one| !one.is_subagent())
-        .map(ended)
-        .collect();
+    let ends = sessions.iter().filter(|one| !one.is_subagent());
+    let ends: Vec<u64> = ends.map(ended).collect();
     sessions.retain(|session| ended(session) >= from);
     if sessions.is_empty() {
         return Err(nothing_since(from, &ends));

@@ -29,12 +29,9 @@ pub(super) fn svg(report: &TrialReport) -> String {
         escaped(&title),
         escaped(&about)
     );
-    let most = report
-        .lengths
-        .iter()
-        .map(|length| length.paid)
-        // Not zero, because the scale divides by it.
-        .fold(f64::MIN_POSITIVE, f64::max);
+    let paid = report.lengths.iter().map(|length| length.paid);
+    // Not zero, because the scale divides by it.
+    let most = paid.fold(f64::MIN_POSITIVE, f64::max);
     let has_dollars = report.with_dollars > 0;
     for (n, length) in report.lengths.iter().enumerate() {
         let top = TOP + ROW * n;
@@ -61,11 +58,8 @@ pub(super) fn svg(report: &TrialReport) -> String {
         ));
     }
     let y = TOP + ROW * report.lengths.len() + 26;
-    let total = if has_dollars {
-        format!(" Total paid: {}.", money(report.paid))
-    } else {
-        String::new()
-    };
+    let total = has_dollars.then(|| format!(" Total paid: {}.", money(report.paid)));
+    let total = total.unwrap_or_default();
     let legend = format!(
         "Sessions by their longest history in tokens (number of sessions).{total} Grey: paid; green: less; red: more. baton try"
     );

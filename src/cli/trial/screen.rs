@@ -49,13 +49,10 @@ impl Screen<'_> {
 
     fn head(&self) -> Vec<String> {
         let (report, gathered) = (self.report, self.gathered);
-        let behind = match report.behind_baton {
-            0 => String::new(),
-            count => format!(
-                " {} that ran through baton {} not judged.",
-                counted(count, "session"),
-                if count == 1 { "is" } else { "are" }
-            ),
+        let behind = match (report.behind_baton, counted(report.behind_baton, "session")) {
+            (0, _) => String::new(),
+            (1, one) => format!(" {one} that ran through baton is not judged."),
+            (_, many) => format!(" {many} that ran through baton are not judged."),
         };
         let (files, bytes) = (counted(gathered.files, "file"), size(gathered.bytes));
         let (seconds, date) = (gathered.seconds, &self.prices.date);
@@ -94,9 +91,8 @@ impl Screen<'_> {
             let saved = |at: usize| group.saved.get(at).copied().unwrap_or_default();
             row(name, group.calls, group.input, group.paid, &saved)
         };
-        let mut head = ["  agent and model", "calls", "input"]
-            .map(str::to_owned)
-            .to_vec();
+        let head = ["  agent and model", "calls", "input"];
+        let mut head = head.map(str::to_owned).to_vec();
         if self.has_dollars() {
             head.push("paid".to_owned());
             head.extend(columns.iter().map(|at| match &report.arms[*at] {
@@ -145,18 +141,10 @@ impl Screen<'_> {
         settings.sort_by(|a, b| b.at_least().total_cmp(&a.at_least()));
         let bound = report.bound();
         let sums = named.chain(settings.into_iter().take(SETTINGS)).chain(bound);
-        let amounts: &[&str] = if self.has_dollars() {
-            &["dollars", "±"]
-        } else {
-            &["input"]
-        };
-        let head = [
-            &["  would have saved"],
-            amounts,
-            &["share", "cuts", "compactions"],
-        ]
-        .concat();
-        let head = head.into_iter().map(str::to_owned).collect();
+        let amounts = if self.has_dollars() { "dollars ±" } else { "input" };
+        let head = ["  would have saved"].into_iter().chain(amounts.split(' '));
+        let head = head.chain(["share", "cuts", "compactions"]);
+        let head = head.map(str::to_owned).collect();
         let rows: Vec<_> = iter::once(head).chain(sums.map(row)).collect();
         let mut lines = table(&rows, self.columns);
         let followed = report.follow_share * 100.0;
@@ -192,11 +180,8 @@ impl Screen<'_> {
                 true => saving(length.won - length.lost),
                 false => percent(length.won - length.lost, whole),
             };
-            format!(
-                "  {:<15}  {:>8}   {bars} {net}",
-                length_name(length),
-                length.sessions
-            )
+            let name = length_name(length);
+            format!("  {name:<15}  {:>8}   {bars} {net}", length.sessions)
         };
         let best = self.named_best();
         let head = format!("  longest history  sessions   saved █ and lost ▒ by {best}");
@@ -290,13 +275,11 @@ impl Screen<'_> {
             let what = self.would(sum, false);
             format!("In hindsight, with every cut at its best moment: {what}. No setting reaches that.")
         });
-        let masked = report
-            .arm("masked")
-            .filter(|_| verdict.masked_is_better)
-            .map(|sum| {
-                let what = self.would(sum, true);
-                format!("Leaving out old results, as providers' context editing does: {what}.")
-            });
+        let masked = report.arm("masked").filter(|_| verdict.masked_is_better);
+        let masked = masked.map(|sum| {
+            let what = self.would(sum, true);
+            format!("Leaving out old results, as providers' context editing does: {what}.")
+        });
         let all = [default, best, bound, masked, self.subscription()];
         let all = all.into_iter().flatten();
         all.flat_map(|line| wrapped(&line, self.columns, 2)).collect()
@@ -312,11 +295,10 @@ impl Screen<'_> {
         };
         let (cheaper, dearer) = (sum.cheaper, sum.dearer);
         match self.has_dollars() {
-            true => format!(
-                "{}{error} {word} ({share} of {}; {cheaper} cheaper, {dearer} dearer)",
-                money(sum.saved.abs()),
-                money(self.report.paid)
-            ),
+            true => {
+                let (saved, paid) = (money(sum.saved.abs()), money(self.report.paid));
+                format!("{saved}{error} {word} ({share} of {paid}; {cheaper} cheaper, {dearer} dearer)")
+            }
             false => {
                 let tokens = tokens(sum.unsent);
                 format!("{share} {word} by weight, {tokens} of input ({cheaper} cheaper, {dearer} dearer)")
@@ -382,9 +364,8 @@ pub(super) fn span(report: &TrialReport) -> String {
 /// name of a subagent.
 pub(super) fn short_id(one: &Reckoned) -> String {
     let id = visible(&one.session.id);
-    let (session, agent) = id
-        .split_once('/')
-        .map_or((&*id, None), |(session, agent)| (session, Some(agent)));
+    let subagent = id.split_once('/').map(|(session, agent)| (session, Some(agent)));
+    let (session, agent) = subagent.unwrap_or((&*id, None));
     let beginning: String = session.chars().take(ID).collect();
     agent.map_or(beginning.clone(), |agent| format!("{beginning}/{agent}"))
 }
