@@ -42,9 +42,8 @@ pub(crate) fn connect(file: &Path) -> rusqlite::Result<Connection> {
     }
     conn.pragma_update(None, "trusted_schema", false)?;
     // `secure_delete` overwrites deleted and replaced rows within their pages, which are written anyway.
-    conn.execute_batch(
-        "PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = FAST;",
-    )?;
+    let pragmas = "PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY; PRAGMA secure_delete = FAST;";
+    conn.execute_batch(pragmas)?;
     Ok(conn)
 }
 

@@ -186,9 +186,8 @@ pub fn sweep(dir: &Path, begins: &str, ends: &str) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_temp = name
-            .to_str()
-            .is_some_and(|name| name.starts_with(begins) && name.ends_with(ends));
+        let is_it = |name: &str| name.starts_with(begins) && name.ends_with(ends);
+        let is_temp = name.to_str().is_some_and(is_it);
         let age = || {
             let modified = entry.metadata().ok()?.modified().ok()?;
             SystemTime::now().duration_since(modified).ok()
@@ -207,13 +206,11 @@ pub fn sweep(dir: &Path, begins: &str, ends: &str) {
 pub fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    std::os::unix::fs::DirBuilderExt::mode(
-        &mut builder,
-        match access {
-            FileAccess::Owner => 0o700,
-            FileAccess::Everybody => 0o755,
-        },
-    );
+    let mode = match access {
+        FileAccess::Owner => 0o700,
+        FileAccess::Everybody => 0o755,
+    };
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, mode);
     builder.create(path)
 }
 

@@ -31,9 +31,8 @@ impl JournalReader {
         for row in self.list(&filter)? {
             let body = self.body(&row.id, BodySide::Received)?.map(Bytes::from);
             let wire = row.wire.as_deref().and_then(WireId::named).map(wire::wire);
-            let view = wire
-                .zip(body)
-                .and_then(|(wire, body)| wire.read(&body, Operation::Generate).ok());
+            let request = wire.zip(body);
+            let view = request.and_then(|(wire, body)| wire.read(&body, Operation::Generate).ok());
             let found = view.and_then(|view| carry::called_again(&Transcript::from_view(&view), handoff));
             if found.is_some() {
                 return Ok(found);
@@ -51,9 +50,8 @@ pub async fn pairs_since(store: &SharedStore, handoff: &Handoff) -> StoreResult<
     let conversation = store.conversation(&handoff.conversation).await?;
     match conversation.filter(|conversation| conversation.active == Some(handoff.id)) {
         Some(conversation) => {
-            store
-                .placed(&handoff.principal, Lookup::Ids(&conversation.pairs))
-                .await
+            let ids = Lookup::Ids(&conversation.pairs);
+            store.placed(&handoff.principal, ids).await
         }
         None => Ok(Vec::new()),
     }

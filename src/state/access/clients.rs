@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
@@ -60,9 +60,8 @@ impl Keyring {
         // several headers.
         let mut presented = given.filter_map(|value| known(bare(value.as_bytes())));
         let (name, key) = presented.next()?;
-        let mut keys: Vec<_> = std::iter::once(key)
-            .chain(presented.map(|(_, key)| key))
-            .collect();
+        let presented = presented.map(|(_, key)| key);
+        let mut keys: Vec<_> = std::iter::once(key).chain(presented).collect();
         let values = query.into_iter().flat_map(parameters).map(value);
         keys.extend(values.filter_map(|value| Some(known(&value)?.1)));
         Some(AuthenticatedClient {
@@ -90,9 +89,8 @@ impl AuthenticatedClient {
         if !headers.values().any(|value| self.is_in_header(value.as_bytes())) {
             return headers;
         }
-        let kept = headers
-            .iter()
-            .filter(|(_, value)| !self.is_in_header(value.as_bytes()));
+        let kept = |value: &HeaderValue| !self.is_in_header(value.as_bytes());
+        let kept = headers.iter().filter(|(_, value)| kept(value));
         let mut out = HeaderMap::with_capacity(headers.len());
         for (name, value) in kept {
             out.append(name.clone(), value.clone());
@@ -159,11 +157,8 @@ const OWNER_DIGITS: usize = 24;
 fn key_owner(key: &[u8]) -> String {
     // The fixed prefix makes this digest differ from the plain SHA-256 digest of the same key.
     let digest = Sha256::new().chain_update(b"baton principal\0").chain_update(key);
-    let digits = digest
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>();
+    let digest = digest.finalize();
+    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{KEY_OWNER}{}", &digits[..OWNER_DIGITS])
 }
 

@@ -33,9 +33,8 @@ impl FromStr for AddressRange {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (address, bits) = text
-            .split_once('/')
-            .map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let range = text.split_once('/').map(|(address, bits)| (address, Some(bits)));
+        let (address, bits) = range.unwrap_or((text, None));
         let (base, is_v4) = number(address.trim().parse().map_err(drop)?);
         let most = if is_v4 { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), |bits| bits.trim().parse().map_err(drop))?;

@@ -36,10 +36,8 @@ impl LocatedValue {
         let text = text.trim();
         // Checked before any message quotes the URL: one with an `@` may hold a password.
         if text.contains('@') {
-            return value_error(
-                "the URL contains credentials",
-                "remove them; use `api_key` or `headers`",
-            );
+            let help = "remove them; use `api_key` or `headers`";
+            return value_error("the URL contains credentials", help);
         }
         if text.contains(['?', '#']) {
             return value_error("the URL has a query or a fragment", help);
@@ -65,10 +63,8 @@ impl LocatedValue {
             return Ok(None);
         }
         if self.text()?.contains('@') {
-            return value_error(
-                "the URL contains credentials",
-                "remove them; set the variable OTEL_EXPORTER_OTLP_HEADERS",
-            );
+            let help = "remove them; set the variable OTEL_EXPORTER_OTLP_HEADERS";
+            return value_error("the URL contains credentials", help);
         }
         let url = self.base_url()?;
         // The exporter appends this path itself.
@@ -111,10 +107,8 @@ impl LocatedValue {
 }
 
 fn host(text: &str) -> ValueResult<String> {
-    let bare = text
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(text);
+    let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let bare = inside.unwrap_or(text);
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if bare.parse::<std::net::IpAddr>().is_ok() || bare.chars().all(legal) {
         return Ok(normal(bare));

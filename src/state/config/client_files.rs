@@ -33,10 +33,8 @@ pub fn list(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         // Hidden files belong to editors and to platforms that swap whole directories.
-        if let Some(client) = name
-            .strip_suffix(".toml")
-            .filter(|client| !client.starts_with('.'))
-        {
+        let client = name.strip_suffix(".toml");
+        if let Some(client) = client.filter(|client| !client.starts_with('.')) {
             files.push((client.to_owned(), dir.join(&name)));
         }
     }

@@ -138,9 +138,8 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
         headers.chain(&upstream.api_key)
     });
     let clients = config.clients.iter().filter_map(|client| client.key.as_ref());
-    let all = upstreams
-        .chain(clients)
-        .chain(config.admin.tokens().map(|(_, token)| token));
+    let tokens = config.admin.tokens().map(|(_, token)| token);
+    let all = upstreams.chain(clients).chain(tokens);
     all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 
@@ -174,13 +173,11 @@ fn nested(path: &[String], word: &str, origin: &KeyOrigin) -> RawEntry {
         [] | [_] => Raw::Word(word.to_owned()),
         [_, rest @ ..] => Raw::Table(vec![nested(rest, word, origin)]),
     };
+    let (key_origin, origin) = (origin.clone(), origin.clone());
     RawEntry {
         key: path.first().cloned().unwrap_or_default(),
-        key_origin: origin.clone(),
-        value: LocatedValue {
-            raw,
-            origin: origin.clone(),
-        },
+        key_origin,
+        value: LocatedValue { raw, origin },
     }
 }
 
@@ -361,9 +358,8 @@ fn variable_name(key: &str) -> String {
 /// Reports a variable that misses an underscore, such as `BATON_SERVER_LISTEN` for `BATON_SERVER__LISTEN`.
 fn single_underscore(rest: &str, origin: KeyOrigin) -> Option<Problem> {
     let word = rest.to_lowercase();
-    let key = keys::all()
-        .map(|(key, _)| key)
-        .find(|key| key.replace('.', "_") == word)?;
+    let mut keys = keys::all().map(|(key, _)| key);
+    let key = keys.find(|key| key.replace('.', "_") == word)?;
     Some(Problem {
         kind: ProblemKind::Unknown,
         origin,

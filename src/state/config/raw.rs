@@ -64,9 +64,8 @@ fn syntax(error: &toml::de::Error, text: &str, places: &LineIndex<'_>) -> Proble
     let span = error.span().unwrap_or_default();
     // The span of a duplicate is its key, which may be shown. Other spans may contain a secret.
     let duplicate = error.message() == "duplicate key";
-    let name = text
-        .get(span.clone())
-        .filter(|name| duplicate && !name.is_empty());
+    let name = text.get(span.clone());
+    let name = name.filter(|name| duplicate && !name.is_empty());
     Problem {
         kind: ProblemKind::Syntax,
         origin: places.at(span.start),
@@ -89,18 +88,16 @@ pub(super) fn read_value(text: &str, origin: &KeyOrigin) -> Result<LocatedValue,
 }
 
 fn entries(table: DeTable<'_>, places: &LineIndex<'_>) -> Vec<RawEntry> {
-    let mut entries: Vec<(usize, RawEntry)> = table
-        .into_iter()
-        .map(|(key, value): (Spanned<Cow<'_, str>>, _)| {
-            let start = key.span().start;
-            let entry = RawEntry {
-                key_origin: places.at(start),
-                key: key.into_inner().into_owned(),
-                value: given(value, places),
-            };
-            (start, entry)
-        })
-        .collect();
+    let entry = |(key, value): (Spanned<Cow<'_, str>>, _)| {
+        let start = key.span().start;
+        let entry = RawEntry {
+            key_origin: places.at(start),
+            key: key.into_inner().into_owned(),
+            value: given(value, places),
+        };
+        (start, entry)
+    };
+    let mut entries: Vec<_> = table.into_iter().map(entry).collect();
     // `DeTable` does not keep the order of the file, and problems are reported in that order.
     entries.sort_by_key(|(start, _)| *start);
     entries.into_iter().map(|(_, entry)| entry).collect()
@@ -204,9 +201,9 @@ impl Environment {
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        let variables = variables.into_iter();
         Self(
             variables
-                .into_iter()
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
         )

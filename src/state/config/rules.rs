@@ -76,11 +76,8 @@ impl RuleChecker<'_> {
         let mut lacks = |given: &str, other: &str| {
             // An invalid path was reported already.
             if !self.origins.contains_key(other) {
-                self.missing(
-                    given,
-                    format!("it needs `{other}` as well"),
-                    format!("set `{other}`, or leave both out for plain HTTP"),
-                );
+                let help = format!("set `{other}`, or leave both out for plain HTTP");
+                self.missing(given, format!("it needs `{other}` as well"), help);
             }
         };
         let (server, admin) = (&config.server, &config.admin);
@@ -101,11 +98,8 @@ impl RuleChecker<'_> {
         let both = ["handoff.seal_key", "handoff.seal_key_dir"];
         // An invalid path was reported already: it has an origin and no value.
         if both.iter().all(|key| self.origins.contains_key(*key)) && config.handoff.seal_key_dir.is_some() {
-            self.conflict(
-                "handoff.seal_key_dir",
-                "the seal keys are given as `handoff.seal_key` as well",
-                "give one of the two",
-            );
+            let message = "the seal keys are given as `handoff.seal_key` as well";
+            self.conflict("handoff.seal_key_dir", message, "give one of the two");
         }
     }
 
@@ -126,11 +120,10 @@ impl RuleChecker<'_> {
         }
         match platform() {
             Some(dir) => config.state_dir = dir,
-            None => self.missing(
-                "state.dir",
-                "this user has no home directory to keep state in",
-                "set `state.dir`, or give --state-dir",
-            ),
+            None => {
+                let message = "this user has no home directory to keep state in";
+                self.missing("state.dir", message, "set `state.dir`, or give --state-dir");
+            }
         }
     }
 
@@ -141,11 +134,8 @@ impl RuleChecker<'_> {
             && store.address.is_none()
             && !self.origins.contains_key("store.url")
         {
-            self.missing(
-                "store.kind",
-                "\"redis\" needs `store.url` as well",
-                "set `store.url`, such as \"redis://127.0.0.1:6379\"",
-            );
+            let help = "set `store.url`, such as \"redis://127.0.0.1:6379\"";
+            self.missing("store.kind", "\"redis\" needs `store.url` as well", help);
         }
     }
 
@@ -162,11 +152,9 @@ impl RuleChecker<'_> {
                 .find(|(native, version)| native == name && upstream.base_url.ends_with(version));
             if let Some((_, version)) = doubled {
                 let short = upstream.base_url.trim_end_matches(version);
-                self.conflict(
-                    &key,
-                    format!("the path of each request begins with {version}, so it would be sent twice"),
-                    format!("write \"{short}\""),
-                );
+                let message =
+                    format!("the path of each request begins with {version}, so it would be sent twice");
+                self.conflict(&key, message, format!("write \"{short}\""));
             }
         }
     }
@@ -185,10 +173,8 @@ impl RuleChecker<'_> {
         let is_named = |name: &String| {
             let path = format!("upstreams.{name}");
             // `upstreams.open` is also the beginning of `upstreams.openai`, so the end of the name is compared below.
-            let mut origins = self
-                .origins
-                .range(path.clone()..)
-                .take_while(|(key, _)| key.starts_with(&path));
+            let from = self.origins.range(path.clone()..);
+            let mut origins = from.take_while(|(key, _)| key.starts_with(&path));
             origins.any(|(key, origin)| {
                 (*key == path || key[path.len()..].starts_with('.')) && !origin.is_built_in()
             })
@@ -196,12 +182,10 @@ impl RuleChecker<'_> {
         let named: Vec<String> = match listed.is_empty() {
             false => listed.clone(),
             true if config.server.listen.ip().is_loopback() => return,
-            true => config
-                .upstreams
-                .keys()
-                .filter(|name| is_named(name))
-                .cloned()
-                .collect(),
+            true => {
+                let names = config.upstreams.keys().filter(|name| is_named(name));
+                names.cloned().collect()
+            }
         };
         // An operator who configures no upstream wants the built-in ones.
         if !named.is_empty() {
@@ -230,12 +214,8 @@ impl RuleChecker<'_> {
                     true => "this name stands for requests without a client",
                     false => "the client's name contains a control character",
                 };
-                self.report(
-                    ProblemKind::Value,
-                    &format!("{path}.name"),
-                    message,
-                    "choose another name",
-                );
+                let key = format!("{path}.name");
+                self.report(ProblemKind::Value, &key, message, "choose another name");
             }
             // Compared only with earlier entries, so that each duplicate is reported once.
             let earlier = &clients[..index];
@@ -270,25 +250,18 @@ impl RuleChecker<'_> {
                 self.missing(key, "it needs `admin.token` as well", help);
             }
         }
-        let tokens: Vec<_> = admin
-            .tokens()
-            .map(|(key, token)| (key, token, token.digest()))
-            .collect();
+        let tokens = admin.tokens().map(|(key, token)| (key, token, token.digest()));
+        let tokens: Vec<_> = tokens.collect();
         for (at, (key, token, digest)) in tokens.iter().enumerate() {
             if let Some((other, ..)) = tokens[..at].iter().find(|(_, other, _)| other == token) {
                 let message = format!("`{other}` has the same value");
                 let help = "give each token a value of its own";
                 self.conflict(key, message, help);
             }
-            if let Some(client) = config
-                .clients
-                .iter()
-                .find(|client| client.digest() == Some(*digest))
-            {
-                let message = format!(
-                    "it is the key of the client {:?}, who could read all prompts",
-                    client.name
-                );
+            let mut clients = config.clients.iter();
+            if let Some(client) = clients.find(|client| client.digest() == Some(*digest)) {
+                let name = &client.name;
+                let message = format!("it is the key of the client {name:?}, who could read all prompts");
                 let help = "give the token a value of its own";
                 self.conflict(key, message, help);
             }
@@ -297,32 +270,31 @@ impl RuleChecker<'_> {
 
     /// Requires authentication on listeners that other machines can reach.
     fn exposure(&mut self, config: &Config) {
-        let keyed = config
-            .upstreams
-            .iter()
-            .find(|(_, upstream)| upstream.has_own_key());
+        let mut upstreams = config.upstreams.iter();
+        let keyed = upstreams.find(|(_, upstream)| upstream.has_own_key());
         if let Some((name, _)) = keyed
             && !config.server.listen.ip().is_loopback()
             && !config.requires_clients()
         {
-            self.conflict("server.listen",
-                format!(
-                    "{} is not loopback, and upstream `{name}` has a key of the proxy's own: anybody who reaches it could use that key",
-                    config.server.listen
-                ),
-                "add a [[clients]] entry for each user, or listen on 127.0.0.1, or remove the key",
+            let message = format!(
+                "{} is not loopback, and upstream `{name}` has a key of the proxy's own: anybody who reaches it could use that key",
+                config.server.listen
             );
+            let help = "add a [[clients]] entry for each user, or listen on 127.0.0.1, or remove the key";
+            self.conflict("server.listen", message, help);
         }
         if !config.admin.listen.ip().is_loopback()
             && config.admin.token.is_none()
             // An invalid token was reported already.
             && !self.origins.contains_key("admin.token")
         {
-            self.conflict("admin.listen",
-                format!(
-                    "{} is not loopback, and there is no `admin.token`: anybody who reaches it could read prompts",
-                    config.admin.listen
-                ),
+            let listen = config.admin.listen;
+            let message = format!(
+                "{listen} is not loopback, and there is no `admin.token`: anybody who reaches it could read prompts"
+            );
+            self.conflict(
+                "admin.listen",
+                message,
                 "set `admin.token`, or listen on 127.0.0.1",
             );
         }
@@ -332,28 +304,22 @@ impl RuleChecker<'_> {
     fn limits(&mut self, config: &Config) {
         let (one, all) = (config.limits.body_bytes, config.limits.bodies_bytes);
         // Zero means that an invalid value was reported already.
-        if one == 0 || all == 0 || all >= one.saturating_mul(2) {
+        let least = one.saturating_mul(2);
+        if one == 0 || all == 0 || all >= least {
             return;
         }
-        self.conflict(
-            "limits.bodies_bytes",
-            format!("{all} is less than twice `limits.body_bytes`: one compressed body would not fit"),
-            format!(
-                "write {} or more, or lower `limits.body_bytes`",
-                one.saturating_mul(2)
-            ),
-        );
+        let message =
+            format!("{all} is less than twice `limits.body_bytes`: one compressed body would not fit");
+        let help = format!("write {least} or more, or lower `limits.body_bytes`");
+        self.conflict("limits.bodies_bytes", message, help);
     }
 
     fn addresses(&mut self, config: &Config) {
         let (data, admin) = (config.server.listen, config.admin.listen);
         // Port 0 picks a different free port for each listener.
         if data == admin && data.port() != 0 {
-            self.conflict(
-                "admin.listen",
-                format!("{admin} is the address of `server.listen` too"),
-                "give each listener a port of its own",
-            );
+            let message = format!("{admin} is the address of `server.listen` too");
+            self.conflict("admin.listen", message, "give each listener a port of its own");
         }
     }
 }

@@ -40,17 +40,13 @@ impl LocatedValue {
             return value_error("the secret is empty", "give a value, or leave the key out");
         }
         if text.chars().count() < min {
-            return value_error(
-                "the secret is too short to be safe",
-                format!("use at least {min} characters, for example from `openssl rand -hex 32`"),
-            );
+            let help = format!("use at least {min} characters, for example from `openssl rand -hex 32`");
+            return value_error("the secret is too short to be safe", help);
         }
         // A control character could not be sent in a header.
         if text.chars().any(char::is_control) {
-            return value_error(
-                "the secret contains a control character",
-                "remove line breaks and other control characters",
-            );
+            let help = "remove line breaks and other control characters";
+            return value_error("the secret contains a control character", help);
         }
         Ok(Secret::new(text))
     }
@@ -83,10 +79,8 @@ impl LocatedValue {
         let is_digest =
             digits.len() == 2 * digest.len() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         if !is_digest {
-            return value_error(
-                "the value is not a SHA-256 digest",
-                "write its 64 hexadecimal digits, for example from `baton client add NAME`",
-            );
+            let help = "write its 64 hexadecimal digits, for example from `baton client add NAME`";
+            return value_error("the value is not a SHA-256 digest", help);
         }
         for (byte, at) in digest.iter_mut().zip((0..).step_by(2)) {
             // Cannot fail: all digits are hexadecimal.
@@ -110,22 +104,18 @@ impl LocatedValue {
 
 fn variable(name: &str, env: &Environment) -> ValueResult<String> {
     env.get(name).map(str::to_owned).ok_or_else(|| {
-        complaint(
-            ProblemKind::Unavailable,
-            format!("it refers to the environment variable {name}, which is not set"),
-            format!("set {name} before starting, or give the value here"),
-        )
+        let message = format!("it refers to the environment variable {name}, which is not set");
+        let help = format!("set {name} before starting, or give the value here");
+        complaint(ProblemKind::Unavailable, message, help)
     })
 }
 
 fn content(path: &Path) -> ValueResult<String> {
     let path_shown = path.display();
     disk::read_small(path).map_err(|error| {
-        complaint(
-            ProblemKind::Unavailable,
-            format!("it refers to the file {path_shown}, which cannot be read: {error}"),
-            "write the secret into that file, or fix the path",
-        )
+        let message = format!("it refers to the file {path_shown}, which cannot be read: {error}");
+        let help = "write the secret into that file, or fix the path";
+        complaint(ProblemKind::Unavailable, message, help)
     })
 }
 
@@ -156,13 +146,13 @@ fn header_name(name: &str) -> ValueResult<String> {
 }
 
 fn header_value(value: Secret) -> ValueResult<Secret> {
-    match http::HeaderValue::from_str(value.reveal()) {
-        Ok(_) => Ok(value),
-        Err(_) => value_error(
-            "the value is not valid in a header",
-            "use visible ASCII characters",
-        ),
+    if http::HeaderValue::from_str(value.reveal()).is_ok() {
+        return Ok(value);
     }
+    value_error(
+        "the value is not valid in a header",
+        "use visible ASCII characters",
+    )
 }
 
 /// A secret string. Its `Debug` output is a single `…`.

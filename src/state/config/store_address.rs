@@ -74,9 +74,8 @@ impl StoreAddress {
     /// # Errors
     /// Returns an error if the URL is invalid. The error never quotes the URL.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
-        let (scheme, rest) = url
-            .split_once("://")
-            .ok_or("a URL begins with a scheme, such as redis://")?;
+        let parts = url.split_once("://");
+        let (scheme, rest) = parts.ok_or("a URL begins with a scheme, such as redis://")?;
         let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
         let (_, scheme, tls) = known.ok_or(
             "the scheme is not one of redis, rediss, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster",

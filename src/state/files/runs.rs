@@ -21,10 +21,9 @@ const MAX_PATH_BYTES: u64 = 64 * 1024;
 /// # Errors
 /// Returns an error if the file cannot be written.
 pub fn note(state_dir: &Path, run: Uuid, dir: &Path) -> io::Result<()> {
-    let file = disk::private_file()
-        .create_new(true)
-        .open(file_of(state_dir, run));
-    file?.write_all(dir.as_os_str().as_bytes())
+    let path = file_of(state_dir, run);
+    let mut file = disk::private_file().create_new(true).open(path)?;
+    file.write_all(dir.as_os_str().as_bytes())
 }
 
 /// Returns where a run was started, or `None` if that is unknown.

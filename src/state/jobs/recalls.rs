@@ -61,10 +61,8 @@ impl CallAnswerer for Recaller {
 /// Searches the history. Calls are rare, so each one indexes the history anew.
 fn recall(settings: &RecallIndexSettings, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
     let Some(question) = Question::read(call.arguments) else {
-        return (
-            HiddenResult::error(Question::REFUSED),
-            AnswerOutcome::BadArguments,
-        );
+        let refused = HiddenResult::error(Question::REFUSED);
+        return (refused, AnswerOutcome::BadArguments);
     };
     let found = RecallIndex::new(&call.cut, settings).answer(&question);
     let outcome = match found.excerpts {

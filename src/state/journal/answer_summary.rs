@@ -60,10 +60,8 @@ impl AnswerSummary {
         let content = AnswerContent::from_body(body);
         let first = |kind| content.parts.iter().find(|part| part.kind == kind);
         let line = |text: &str| {
-            let end = text
-                .char_indices()
-                .nth(LOOKED_AT)
-                .map_or(text.len(), |(end, _)| end);
+            let end = text.char_indices().nth(LOOKED_AT);
+            let end = end.map_or(text.len(), |(end, _)| end);
             let begun = &text[..end];
             let line = begun.lines().map(str::trim).find(|line| !line.is_empty())?;
             Some(summary::cut(&redact(line)))
@@ -72,10 +70,8 @@ impl AnswerSummary {
         let error = first(AnswerPartKind::Error).map(|part| error_words(&part.text()));
         // A failed response without an error in a known form, such as an HTML page, is an error as a whole.
         let error = error.or_else(|| failed.then(|| error_words(&String::from_utf8_lossy(body))));
-        let calls = content
-            .parts
-            .iter()
-            .filter(|part| part.kind == AnswerPartKind::Call);
+        let parts = content.parts.iter();
+        let calls = parts.filter(|part| part.kind == AnswerPartKind::Call);
         let count = calls.clone().count();
         let summary = Self {
             text: words.and_then(|part| line(&part.text())),
@@ -110,23 +106,17 @@ fn main_argument(name: &str, arguments: &Value) -> Option<String> {
         return Some(text.to_owned());
     }
     let path = || {
-        tools::paths(ToolKind::from_call(name, arguments), arguments)
-            .into_iter()
-            .next()
+        let paths = tools::paths(ToolKind::from_call(name, arguments), arguments);
+        paths.into_iter().next()
     };
     let query = || tools::query(arguments).map(str::to_owned);
     let any = || {
-        arguments
-            .as_object()?
-            .values()
-            .find_map(Value::as_str)
-            .map(str::to_owned)
+        let mut values = arguments.as_object()?.values();
+        values.find_map(Value::as_str).map(str::to_owned)
     };
     // A command says most about a call, then a path, then a query. Any other string is better than nothing.
-    tools::command(arguments)
-        .or_else(path)
-        .or_else(query)
-        .or_else(any)
+    let command = tools::command(arguments);
+    command.or_else(path).or_else(query).or_else(any)
 }
 
 /// Extracts the message of an error from nested JSON, or returns the string itself.
@@ -143,12 +133,10 @@ fn error_words(text: &str) -> String {
             _ => None,
         }
     }
-    let parsed = json::whole(text.as_bytes())
-        .ok()
-        .and_then(|_| serde_json::from_str(text).ok());
-    parsed
-        .and_then(|value| dig(&value, DEEPEST))
-        .unwrap_or_else(|| text.to_owned())
+    let whole = json::whole(text.as_bytes()).ok();
+    let parsed = whole.and_then(|_| serde_json::from_str(text).ok());
+    let dug = parsed.and_then(|value| dig(&value, DEEPEST));
+    dug.unwrap_or_else(|| text.to_owned())
 }
 
 #[cfg(test)]

@@ -141,15 +141,12 @@ impl JournalReader {
             ..WindowQuery::default()
         };
         // At this size the agent would have compacted its history.
-        let limit = Windows::default()
-            .of(&query)
-            .map(|window| compaction_point(agent, window));
+        let window = Windows::default().of(&query);
+        let limit = window.map(|window| compaction_point(agent, window));
         let requests = legs(&self.conn, row.seq)?.into_iter().map(|leg| {
             let served = row.event.served.get(leg.n as usize).and_then(Option::as_ref);
-            let model = served
-                .map(|served| served.model.as_str())
-                .filter(|model| !model.is_empty());
-            let model = model.unwrap_or(requested);
+            let model = served.map(|served| served.model.as_str());
+            let model = model.filter(|model| !model.is_empty()).unwrap_or(requested);
             let price = PriceQuery {
                 model,
                 host: host(&leg.sent.url),
@@ -204,11 +201,8 @@ impl BilledRow {
 
     fn entry(self, exchange: &BilledExchange, bill: &ExchangeBill) -> BillEntry {
         // The last leg with usage names the model that the agent's response came from.
-        let answered = exchange
-            .requests
-            .iter()
-            .rev()
-            .find(|request| request.usage.is_some() && !request.own);
+        let mut newest_first = exchange.requests.iter().rev();
+        let answered = newest_first.find(|request| request.usage.is_some() && !request.own);
         let without = bill.without.as_ref();
         BillEntry {
             model: answered.map(|request| request.model.clone()).or(self.entry.model),

@@ -153,9 +153,8 @@ pub struct PriceSource {
 impl SavingsReport {
     /// Sums up a bill. `stopped` is the number of requests that the brake did not send.
     pub fn new(entries: &[BillEntry], stopped: u64, group: BillGroup, prices: &PriceTable) -> Self {
-        let unpriced = entries
-            .iter()
-            .filter(|entry| entry.cost.is_none() && !entry.subscription);
+        let is_unpriced = |entry: &&BillEntry| entry.cost.is_none() && !entry.subscription;
+        let unpriced = entries.iter().filter(is_unpriced);
         let mut models: Vec<_> = unpriced.filter_map(|entry| entry.model.clone()).collect();
         models.sort();
         models.dedup();
@@ -189,17 +188,13 @@ pub(super) fn tried(entries: &[BillEntry], prices: &PriceTable) -> Vec<ArmSum> {
     let reckoned = sessions(entries).filter_map(|session| {
         // The last policy cuts at the moments of a shadow.
         let is_shadow = session.calls.iter().any(|call| call.handoff);
-        reckon(
-            session,
-            &settings,
-            if is_shadow { &JOURNAL_POLICIES } else { others },
-        )
+        let policies = if is_shadow { &JOURNAL_POLICIES[..] } else { others };
+        reckon(session, &settings, policies)
     });
     let all: Vec<_> = reckoned.filter(|one| one.has_dollars()).collect();
     let all: Vec<_> = all.iter().collect();
-    let sums = JOURNAL_POLICIES[1..]
-        .iter()
-        .map(|policy| ArmSum::new(policy, &all));
+    let others = JOURNAL_POLICIES[1..].iter();
+    let sums = others.map(|policy| ArmSum::new(policy, &all));
     sums.filter(|sum| sum.cheaper + sum.dearer + sum.unchanged > 0)
         .collect()
 }

@@ -196,29 +196,24 @@ impl ChunkStore {
         if let Some(id) = first(conn, sql, [&hash], |row| row.get(0))? {
             return Ok(id);
         }
-        let packed = self
-            .packer
-            .pack(clean)
-            .filter(|packed| packed.len() < clean.len());
+        let packed = self.packer.pack(clean);
+        let packed = packed.filter(|packed| packed.len() < clean.len());
         let short = short(clean);
         let short = short.as_ref();
         let sql = "INSERT INTO pieces (hash, refs, size, packed, exchange, side, role, kind, line, body)
              VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        run(
-            conn,
-            sql,
-            params![
-                hash,
-                clean.len(),
-                packed.is_some(),
-                seen.exchange,
-                seen.side,
-                short.map(|s| s.role),
-                short.map(|s| s.kind),
-                short.map(|s| s.line.as_str()),
-                packed.as_deref().unwrap_or(clean),
-            ],
-        )?;
+        let values = params![
+            hash,
+            clean.len(),
+            packed.is_some(),
+            seen.exchange,
+            seen.side,
+            short.map(|s| s.role),
+            short.map(|s| s.kind),
+            short.map(|s| s.line.as_str()),
+            packed.as_deref().unwrap_or(clean),
+        ];
+        run(conn, sql, values)?;
         let id = conn.last_insert_rowid();
         self.fresh += CHUNK_OVERHEAD_BYTES + packed.as_deref().map_or(clean.len(), <[u8]>::len);
         self.references.made(CountedRow::Chunk(id));

@@ -88,9 +88,8 @@ pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     // The region starts in the middle of an object. A brace in place of the comma makes it an object of its
     // own.
     let object = [b"{", &text[comma + 1..]].concat();
-    let shifted = large(&object, 0)
-        .into_iter()
-        .map(|span| Span::new(span.start + comma, span.end + comma));
+    let shift = |span: Span| Span::new(span.start + comma, span.end + comma);
+    let shifted = large(&object, 0).into_iter().map(shift);
     runs(text.len(), &shifted.collect::<Vec<_>>())
 }
 

@@ -73,12 +73,8 @@ fn matches(received: &[ComparedMessage], sent: &[ComparedMessage]) -> Vec<(usize
     let same = |(r, s): &(&ComparedMessage, &ComparedMessage)| r.chunk == s.chunk;
     let prefix = received.iter().zip(sent).take_while(same).count();
     let (r_rest, s_rest) = (&received[prefix..], &sent[prefix..]);
-    let suffix = r_rest
-        .iter()
-        .rev()
-        .zip(s_rest.iter().rev())
-        .take_while(same)
-        .count();
+    let from_end = r_rest.iter().rev().zip(s_rest.iter().rev());
+    let suffix = from_end.take_while(same).count();
     let (r_end, s_end) = (received.len() - suffix, sent.len() - suffix);
     let mut out: Vec<_> = (0..prefix).map(|i| (i, i)).collect();
     // One pass with an index instead of a longest common subsequence, which would be quadratic in the number
@@ -89,9 +85,8 @@ fn matches(received: &[ComparedMessage], sent: &[ComparedMessage]) -> Vec<(usize
     }
     let mut from = prefix;
     for (j, item) in sent.iter().enumerate().take(s_end).skip(prefix) {
-        let at = places
-            .get(&item.chunk)
-            .and_then(|all| all.get(all.partition_point(|&i| i < from)));
+        let all = places.get(&item.chunk);
+        let at = all.and_then(|all| all.get(all.partition_point(|&i| i < from)));
         if let Some(&i) = at {
             out.push((i, j));
             from = i + 1;
@@ -245,11 +240,9 @@ impl MessageGap<'_> {
     }
 
     fn first_of(&self, wanted: &[ChangeReason]) -> Option<ChangeReason> {
-        wanted
-            .iter()
-            .copied()
-            .find(|why| self.whys.contains(why))
-            .or(self.whys.first().copied())
+        let mut wanted = wanted.iter().copied();
+        let found = wanted.find(|why| self.whys.contains(why));
+        found.or(self.whys.first().copied())
     }
 }
 

@@ -10,7 +10,7 @@ use super::summary::{self, ShownPart};
 use baton_core::rewrite::ChangeReason;
 use baton_core::text::{Span, cost, json};
 use baton_core::tools::{NAMES, is_ours};
-use baton_core::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
+use baton_core::transcript::{JsonText, OfferedTool, Surroundings, SystemPrompt, named_members};
 
 /// The system prompt or a tool.
 enum EnvelopePart<'a> {
@@ -74,10 +74,8 @@ pub(super) fn rows(text: &[u8]) -> Vec<MessageSummary> {
 fn first_line(text: &[u8], entry: &EnvelopePart<'_>) -> String {
     match entry {
         EnvelopePart::Tool(tool) => {
-            let described = tool
-                .description()
-                .map(|described| described.get())
-                .unwrap_or_default();
+            let described = tool.description().map(|described| described.get());
+            let described = described.unwrap_or_default();
             summary::cut(&format!("{}  {}", entry.name(), described.trim()))
         }
         EnvelopePart::System(prompt) => summary::cut(&summary::distinctive_line(text, prompt.span)),
@@ -136,10 +134,8 @@ fn shown(text: &[u8], entry: &EnvelopePart<'_>) -> Vec<ShownPart> {
         EnvelopePart::Tool(tool) => tool,
     };
     let described = tool.description();
-    let mut parts: Vec<ShownPart> = described
-        .map(|described| ShownPart::text("text", described.get().into_owned()))
-        .into_iter()
-        .collect();
+    let text_of = |described: &JsonText<'_>| ShownPart::text("text", described.get().into_owned());
+    let mut parts: Vec<_> = described.iter().map(text_of).collect();
     // Without a description the whole tool is shown, so that nothing is missing.
     let rest = tool.schema().filter(|_| described.is_some()).unwrap_or(tool.span);
     parts.push(ShownPart::json("tools", rest.of(text)));
@@ -177,9 +173,8 @@ pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
             what,
         });
     }
-    let gone = before
-        .iter()
-        .filter(|(key, _)| !new_values.contains_key(&CountedName(key)));
+    let before = before.iter();
+    let gone = before.filter(|(key, _)| !new_values.contains_key(&CountedName(key)));
     out.extend(gone.map(|(key, _)| EnvelopeChange {
         key: key.clone(),
         what: "removed".to_owned(),

@@ -177,10 +177,8 @@ impl JournalReader {
         if ours[0] == sent[0] && ours[2] == sent[2] {
             return Ok(Vec::new());
         }
-        Ok(envelope::differences(
-            &self.envelope(ours)?,
-            &self.envelope(sent)?,
-        ))
+        let (ours, sent) = (self.envelope(ours)?, self.envelope(sent)?);
+        Ok(envelope::differences(&ours, &sent))
     }
 
     /// Returns a request without its messages.

@@ -142,14 +142,10 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &SizeChange) -> Strin
 
 /// Names baton's tools in a leg's request. Each row begins with the name of its tool.
 fn offered(leg: &LegDetail) -> String {
-    let rows = leg
-        .sent
-        .envelope
-        .iter()
-        .filter(|row| row.why == Some(ChangeReason::Tool));
-    let names: Vec<_> = rows
-        .filter_map(|row| row.first_line.split_whitespace().next())
-        .collect();
+    let rows = leg.sent.envelope.iter();
+    let rows = rows.filter(|row| row.why == Some(ChangeReason::Tool));
+    let names = rows.filter_map(|row| row.first_line.split_whitespace().next());
+    let names: Vec<_> = names.collect();
     match names[..] {
         [] => format!("The tool {TOOL_NAME} was"),
         [name] => format!("The tool {name} was"),
@@ -245,10 +241,8 @@ pub(super) fn name(sent: &[ComparedMessage], whys: &[ChangeReason], fates: &mut 
 
 /// Returns the carry-over prompt: the last user message before another speaker.
 fn carry_over(sent: &[ComparedMessage], fates: &[MessageFate]) -> Option<usize> {
-    let opening = sent
-        .iter()
-        .take_while(|item| matches!(item.role.as_str(), "user" | "system" | "tools"))
-        .count();
+    let opens = |item: &&ComparedMessage| matches!(item.role.as_str(), "user" | "system" | "tools");
+    let opening = sent.iter().take_while(opens).count();
     (0..opening).rfind(|&i| sent[i].role == "user" && fates[i].0 == MessageState::New)
 }
 

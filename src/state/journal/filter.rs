@@ -100,9 +100,8 @@ impl RowFilter {
 
     /// Whether an exchange matches.
     pub fn holds(&self, exchange: FilteredRow<'_>) -> bool {
-        self.0
-            .iter()
-            .all(|term| term.test.holds(exchange) != term.negated)
+        let mut terms = self.0.iter();
+        terms.all(|term| term.test.holds(exchange) != term.negated)
     }
 }
 

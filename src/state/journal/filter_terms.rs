@@ -244,10 +244,8 @@ fn pattern(value: &str) -> Result<Regex, String> {
         r"(?:$|[^\p{L}\p{N}])"
     };
     let mut pattern = RegexBuilder::new(&format!("{start}{any}{end}"));
-    pattern
-        .case_insensitive(true)
-        .build()
-        .map_err(|error| error.to_string())
+    let pattern = pattern.case_insensitive(true).build();
+    pattern.map_err(|error| error.to_string())
 }
 
 /// Parses a number with an optional suffix, such as `0.5`, `20k` or `1.5M`.

@@ -7,6 +7,7 @@ use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
 
 use super::retention::{collect, drop_exchange, empty_log};
 use super::schema::{self, JournalResult};
+use crate::database::all;
 
 /// Exchanges deleted in one transaction, so that a running proxy can write in between.
 const STEP: usize = 64;
@@ -67,10 +68,7 @@ pub fn forget(
     let (condition, values) = exchanges.condition();
     let ended = if is_serving { "ended IS NOT NULL" } else { "1" };
     let sql = format!("SELECT seq FROM exchanges WHERE ({condition}) AND {ended}");
-    let rows = conn
-        .prepare(&sql)?
-        .query_map(params_from_iter(values), |row| row.get(0))?
-        .collect::<Result<Vec<i64>, _>>()?;
+    let rows: Vec<i64> = all(&conn, &sql, params_from_iter(values), |row| row.get(0))?;
     if dry_run {
         return Ok(rows.len() as u64);
     }

@@ -118,9 +118,8 @@ struct HarEntry<'a> {
 impl HarEntry<'_> {
     fn json(&self, method: &str) -> Value {
         let named = |headers: &[(String, String)]| {
-            let all = headers
-                .iter()
-                .map(|(name, value)| json!({"name": name, "value": value}));
+            let headers = headers.iter();
+            let all = headers.map(|(name, value)| json!({"name": name, "value": value}));
             all.collect::<Vec<_>>()
         };
         let kind = self.back_headers.iter().find(|(name, _)| name == "content-type");

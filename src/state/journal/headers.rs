@@ -150,10 +150,8 @@ fn shown(chunk_store: &ChunkStore, headers: &PackedHeaders) -> Vec<(String, Stri
 /// Restores a list from its model and the values that differ.
 pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = serde_json::from_slice(model).unwrap_or_default();
-    let own: OwnValues<'_> = own
-        .and_then(|own| serde_json::from_str(own).ok())
-        .unwrap_or_default();
-    for (i, value) in own {
+    let own = own.and_then(|own| serde_json::from_str::<OwnValues<'_>>(own).ok());
+    for (i, value) in own.unwrap_or_default() {
         // An index beyond the model means a damaged row, which is shown as far as possible.
         if let Some((_, old)) = all.get_mut(i) {
             *old = value.into_owned();

@@ -187,10 +187,8 @@ impl JournalReader {
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn row(&self, id: &str) -> JournalResult<Option<ExchangeRow>> {
-        let stored = self.stored(id)?;
-        stored
-            .map(|row| with_legs(&self.conn, row, &mut HashMap::new()))
-            .transpose()
+        let row = |row| with_legs(&self.conn, row, &mut HashMap::new());
+        self.stored(id)?.map(row).transpose()
     }
 
     pub(super) fn stored(&self, id: &str) -> JournalResult<Option<StoredRow>> {

@@ -108,9 +108,8 @@ impl Recorder {
 
     /// Returns how many copies were dropped because the queue was full or they could not be written.
     pub fn dropped(&self) -> u64 {
-        self.0
-            .as_ref()
-            .map_or(0, |queue| queue.load.dropped.load(Relaxed))
+        let queue = self.0.as_ref();
+        queue.map_or(0, |queue| queue.load.dropped.load(Relaxed))
     }
 
     /// Subscribes a live viewer to events from now on.

@@ -71,9 +71,8 @@ pub(super) struct Footprint {
 pub(super) fn footprint(conn: &Connection) -> rusqlite::Result<Footprint> {
     let ask = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     let page = ask("page_size")?;
-    let log = conn
-        .path()
-        .and_then(|path| std::fs::metadata(format!("{path}-wal")).ok());
+    let log_of = |path| std::fs::metadata(format!("{path}-wal")).ok();
+    let log = conn.path().and_then(log_of);
     Ok(Footprint {
         file: ask("page_count")? * page,
         free: ask("freelist_count")? * page,

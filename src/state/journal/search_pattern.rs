@@ -32,15 +32,12 @@ impl SearchPattern {
         if words.is_empty() {
             return None;
         }
-        let text = RegexBuilder::new(&words.join(r"\s+"))
-            .case_insensitive(true)
-            .build()
-            .ok()?;
+        let mut text = RegexBuilder::new(&words.join(r"\s+"));
+        let text = text.case_insensitive(true).build().ok()?;
         // JSON may escape any other character.
         let plain = wanted.split(|c: char| !c.is_ascii_alphanumeric());
-        let longest = plain
-            .max_by_key(|word| word.len())
-            .filter(|word| !word.is_empty());
+        let longest = plain.max_by_key(|word| word.len());
+        let longest = longest.filter(|word| !word.is_empty());
         // ASCII without Unicode rules, so it can search bytes that are not valid UTF-8.
         let word = longest.and_then(|word| bytes::Regex::new(&format!("(?i-u){word}")).ok());
         Some(Self { text, word })

@@ -214,9 +214,8 @@ pub(super) fn cut(line: &str) -> String {
 ///
 /// The line is complete, so that the caller can redact it before shortening it.
 pub(super) fn title(view: &View, tags: &[String]) -> String {
-    let users = Transcript::from_view(view)
-        .turns()
-        .filter(|turn| turn.role == Role::User);
+    let turns = Transcript::from_view(view).turns();
+    let users = turns.filter(|turn| turn.role == Role::User);
     let texts = users
         .flat_map(|turn| turn.parts())
         .filter_map(|part| match part.kind {
@@ -254,10 +253,10 @@ fn is_resume_line(line: &str) -> bool {
 /// Skips the harness's blocks at the beginning of user text.
 fn after_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
     loop {
-        let tag = tags
-            .iter()
-            .find(|tag| tag.starts_with('<') && text.starts_with(tag.as_str()));
-        let Some(tag) = tag else { return text };
+        let is_first = |tag: &&String| tag.starts_with('<') && text.starts_with(tag.as_str());
+        let Some(tag) = tags.iter().find(is_first) else {
+            return text;
+        };
         let close = format!("</{}", &tag[1..]);
         // Without its end the block may be the user's text.
         let Some(at) = text.find(&close) else { return text };

@@ -86,12 +86,9 @@ impl ContextUses {
         // An agent may edit earlier messages and still continue the branch. Only a named session excludes
         // other conversations.
         let found = found.or_else(|| {
-            let longest = self
-                .all
-                .iter()
-                .enumerate()
-                .filter(|(_, known)| known.turns < request.turns);
-            let longest = longest.max_by_key(|(_, known)| known.turns).map(|(at, _)| at);
+            let all = self.all.iter().enumerate();
+            let shorter = all.filter(|(_, known)| known.turns < request.turns);
+            let longest = shorter.max_by_key(|(_, known)| known.turns).map(|(at, _)| at);
             longest.filter(|_| request.named)
         });
         let mut known = match found {

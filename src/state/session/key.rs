@@ -108,9 +108,8 @@ fn named(header: impl Fn(&str) -> Option<String>) -> Vec<(&'static str, String)>
         (!text.is_empty()).then(|| (*name, text.to_owned()))
     };
     let rows = HEADERS.iter().map(|row| row.iter().filter_map(value).collect());
-    rows.into_iter()
-        .find(|row: &Vec<_>| !row.is_empty())
-        .unwrap_or_default()
+    let found = rows.into_iter().find(|row: &Vec<_>| !row.is_empty());
+    found.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -249,9 +249,8 @@ impl LiveConversation {
 
     /// Accesses the context use of a branch. Returns `None` if the branch was evicted.
     pub fn context<T>(&self, branch: BranchId, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
-        locked(&self.contexts)
-            .of(branch)
-            .map(|(context, _)| with(context))
+        let mut contexts = locked(&self.contexts);
+        contexts.of(branch).map(|(context, _)| with(context))
     }
 
     /// Accesses the costs of a branch. Returns `None` if the branch was evicted.

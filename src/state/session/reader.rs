@@ -93,11 +93,8 @@ impl<'a> Reader<'a> {
         );
         let Ok(live) = opened else { return };
         // Another process may have written pairs.
-        if self
-            .calls
-            .as_ref()
-            .is_some_and(|(_, calls)| !live.is_current(calls))
-        {
+        let calls = self.calls.as_ref();
+        if calls.is_some_and(|(_, calls)| !live.is_current(calls)) {
             self.forget_calls();
         }
         let mut known = live.known();
@@ -349,18 +346,14 @@ impl<'a> Reader<'a> {
         let Some((_, calls)) = &self.calls else {
             return Ok(PairsAfter::default());
         };
-        let found = match self
-            .before
-            .as_ref()
-            .and_then(|before| beside(before, calls.calls()))
-        {
+        let before = self.before.as_ref();
+        let found = match before.and_then(|before| beside(before, calls.calls())) {
             Some(found) => found,
             None if calls.calls().is_empty() => Vec::new(),
             None => {
                 let store = self.sessions.store();
-                store
-                    .placed(self.principal, Lookup::Places(calls.calls()))
-                    .await?
+                let places = Lookup::Places(calls.calls());
+                store.placed(self.principal, places).await?
             }
         };
         Ok(PairsAfter {

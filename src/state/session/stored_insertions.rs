@@ -29,9 +29,8 @@ impl Sessions {
         }
         let change = RecordChange::Paired(pairs.iter().map(|pair| pair.id).collect());
         let new = NewRecords::Pairs(pairs.iter().cloned().map(Arc::new).collect());
-        let records = pairs
-            .into_iter()
-            .map(|pair| PlacedRecord::Pair(Box::new(pair)).into());
+        let record = |pair| PlacedRecord::Pair(Box::new(pair)).into();
+        let records = pairs.into_iter().map(record);
         let records = ("write hidden pairs", records.collect());
         self.write(live, records, change, new, now_ms).await.map(drop)
     }
@@ -115,10 +114,8 @@ impl Sessions {
     ) -> StoreResult<()> {
         let change = RecordChange::Inserted(vec![insertion.id]);
         let new = NewRecords::Insertions(vec![Arc::new(insertion.clone())]);
-        let records = (
-            "write an insertion",
-            vec![PlacedRecord::Insertion(insertion).into()],
-        );
+        let record = PlacedRecord::Insertion(insertion).into();
+        let records = ("write an insertion", vec![record]);
         self.write(live, records, change, new, now_ms).await.map(drop)
     }
 

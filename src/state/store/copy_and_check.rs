@@ -156,11 +156,8 @@ impl StoreCheck {
                 };
                 let placed = RecordKind::Placed;
                 refers(placed(PlacedKind::Pair), &record.pairs, "a hidden pair");
-                refers(
-                    RecordKind::Handoff,
-                    &record.left_out,
-                    "a handoff that may be left out",
-                );
+                let what = "a handoff that may be left out";
+                refers(RecordKind::Handoff, &record.left_out, what);
                 refers(placed(PlacedKind::CutPoint), &record.left_out, "a cut point");
                 refers(placed(PlacedKind::Insertion), &record.insertions, "an insertion");
                 format!("conversation {}", record.key)

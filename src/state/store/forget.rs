@@ -40,9 +40,8 @@ pub async fn select(store: &dyn Store, scope: &ForgetScope) -> StoreResult<Forgo
         let mut next = Some(String::new());
         while let Some(after) = next {
             let page = store.page(kind, &after).await?;
-            page.records
-                .into_iter()
-                .for_each(|record| selected.add(record, scope));
+            let records = page.records.into_iter();
+            records.for_each(|record| selected.add(record, scope));
             next = page.next;
         }
     }

@@ -345,11 +345,8 @@ pub struct HandoffEvent {
 /// Counts by kind the items that a prompt lacked.
 fn missing_items(handoff: &Handoff) -> BTreeMap<&'static str, u32> {
     let mut kinds = BTreeMap::new();
-    let lacking = handoff
-        .carried
-        .iter()
-        .filter(|item| item.state != CarriedState::InPrompt);
-    for item in lacking {
+    let carried = handoff.carried.iter();
+    for item in carried.filter(|item| item.state != CarriedState::InPrompt) {
         *kinds.entry(item.kind.name()).or_default() += 1;
     }
     kinds

@@ -56,10 +56,8 @@ impl Write for LogWriter {
 /// Returns an error if the level is invalid, which a checked config excludes, or if this process already has
 /// a log.
 pub fn start(log: &Log) -> Result<(), String> {
-    let level: LevelFilter = log
-        .level
-        .parse()
-        .map_err(|_| format!("{:?} is not a log level", log.level))?;
+    let level = log.level.parse::<LevelFilter>();
+    let level = level.map_err(|_| format!("{:?} is not a log level", log.level))?;
     let colour = AutoStream::choice(&stderr()) != ColorChoice::Never;
     let json = log.json;
     let lines = tracing_subscriber::fmt()

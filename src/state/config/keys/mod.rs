@@ -49,10 +49,8 @@ pub(super) const SECTIONS: &[KeySection] = &[
 
 /// Returns the names of all sections.
 pub(super) fn sections() -> impl Iterator<Item = &'static str> {
-    SECTIONS
-        .iter()
-        .map(|section| section.name)
-        .chain([BRAKE_TABLE, UPSTREAMS, CLIENTS])
+    let single = SECTIONS.iter().map(|section| section.name);
+    single.chain([BRAKE_TABLE, UPSTREAMS, CLIENTS])
 }
 
 /// Returns the keys of the sections that occur once, each with its path.
@@ -91,10 +89,8 @@ impl Config {
     pub fn keep_fixed(&mut self, running: &Self) -> Vec<String> {
         let mut running = running.clone();
         let fixed = single().filter(|(_, key)| key.needs_restart());
-        fixed
-            .filter(|(_, key)| key.keep(&mut running, self))
-            .map(|(path, _)| path)
-            .collect()
+        let differing = fixed.filter(|(_, key)| key.keep(&mut running, self));
+        differing.map(|(path, _)| path).collect()
     }
 }
 

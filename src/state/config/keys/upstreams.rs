@@ -58,10 +58,8 @@ impl UpstreamConfig {
     /// Returns the host of the base URL, which selects the prices. Empty if the URL has none.
     pub fn host(&self) -> String {
         let url: Option<http::Uri> = self.base_url.parse().ok();
-        url.as_ref()
-            .and_then(http::Uri::host)
-            .unwrap_or_default()
-            .to_owned()
+        let host = url.as_ref().and_then(http::Uri::host);
+        host.unwrap_or_default().to_owned()
     }
 }
 

@@ -108,32 +108,23 @@ pub async fn sweep_files(
 ) -> Result<usize, DocumentError> {
     let failed =
         |error: &dyn std::fmt::Display| document_error("failed to delete files of old handoffs", error);
-    let (looked_in, before) = (
-        directory.clone(),
-        i64::try_from(before_ms / 1000).unwrap_or(i64::MAX),
-    );
+    let looked_in = directory.clone();
+    let before = i64::try_from(before_ms / 1000).unwrap_or(i64::MAX);
     let old = tokio::task::spawn_blocking(move || filed(&looked_in)).await;
-    let old = old
-        .map_err(|error| failed(&error))?
-        .map_err(|error| failed(&error))?;
+    let old = old.map_err(|error| failed(&error))?;
+    let old = old.map_err(|error| failed(&error))?;
     let mut ids = HashSet::new();
     for handoff in old.iter().filter(|handoff| handoff.created < before) {
         let one = HandoffFilter {
             ids: Some((handoff.id, handoff.id)),
             ..HandoffFilter::everything()
         };
-        if store
-            .handoffs(&one)
-            .await
-            .map_err(|error| failed(&error))?
-            .is_empty()
-        {
+        let found = store.handoffs(&one).await;
+        if found.map_err(|error| failed(&error))?.is_empty() {
             ids.insert(handoff.id);
         }
     }
     let deleted = tokio::task::spawn_blocking(move || delete_files(&directory, &ids, None, false)).await;
-    let deleted = deleted
-        .map_err(|error| failed(&error))?
-        .map_err(|error| failed(&error))?;
-    Ok(deleted.len())
+    let deleted = deleted.map_err(|error| failed(&error))?;
+    Ok(deleted.map_err(|error| failed(&error))?.len())
 }

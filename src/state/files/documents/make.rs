@@ -48,10 +48,8 @@ fn work_place(
                 ..WorkPlace::default()
             };
         }
-        let root = stored
-            .run
-            .as_deref()
-            .and_then(|run| runs::directory(&settings.state_dir, run));
+        let run = stored.run.as_deref();
+        let root = run.and_then(|run| runs::directory(&settings.state_dir, run));
         return match repository::of_session(whereabouts, root.as_deref()) {
             Some(dir) => read(&dir),
             None => WorkPlace {

@@ -94,10 +94,8 @@ pub async fn set_status(
     let Some(record) = find(store, principal, id).await? else {
         return Ok(None);
     };
-    let superseded = store
-        .set_document_status(principal, id, status)
-        .await
-        .map_err(failed)?;
+    let superseded = store.set_document_status(principal, id, status).await;
+    let superseded = superseded.map_err(failed)?;
     // The document's status comes first: `archive_old` reads it after setting the handoff's archive flag.
     let archived = store.archive(principal, id, status == HandoffStatus::Archived);
     archived.await.map_err(failed)?;
@@ -129,9 +127,8 @@ pub async fn find(
 ) -> Result<Option<DocumentRecord>, DocumentError> {
     let filter = DocumentFilter::for_handoff(principal, id);
     let found = store.documents(&filter).await;
-    Ok(found
-        .map_err(|error| document_error("the documents were not read", error))?
-        .pop())
+    let unread = |error| document_error("the documents were not read", error);
+    Ok(found.map_err(unread)?.pop())
 }
 
 /// Returns the documents of all handoffs.
@@ -167,10 +164,8 @@ pub async fn compare_with_repository(
     configured: Option<PathBuf>,
     limit: Duration,
 ) -> Result<Option<Drift>, DocumentError> {
-    let Some(document) = find(store, principal, id)
-        .await?
-        .and_then(|record| document_of(&record))
-    else {
+    let found = find(store, principal, id).await?;
+    let Some(document) = found.as_ref().and_then(document_of) else {
         return Ok(None);
     };
     let is_here = principal == LOCAL;
@@ -240,10 +235,8 @@ pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, D
 pub(super) async fn write_files(record: DocumentRecord) -> Result<(), DocumentError> {
     let done = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {
-            return Err(document_error(
-                &record.directory,
-                "another version wrote this document",
-            ));
+            let why = "another version wrote this document";
+            return Err(document_error(&record.directory, why));
         };
         let written = write_both(record.directory.as_ref(), &document);
         written.map_err(|error| document_error(&record.directory, error))
@@ -284,10 +277,8 @@ pub(super) fn are_current(directory: &Path, document: &HandoffDocument) -> bool 
 fn replace(directory: &Path, name: &str, text: &str) -> io::Result<()> {
     let mut named = tempfile::Builder::new();
     let named = named.prefix(TEMP.0).suffix(TEMP.1);
-    disk::put(
-        disk::fill(named, directory, text.as_bytes(), FileAccess::Owner)?,
-        &directory.join(name),
-    )?;
+    let filled = disk::fill(named, directory, text.as_bytes(), FileAccess::Owner)?;
+    disk::put(filled, &directory.join(name))?;
     disk::reached("named");
     Ok(())
 }

@@ -157,14 +157,11 @@ async fn within<T>(
     written: impl Future<Output = Result<T, DocumentError>>,
 ) -> Result<T, DocumentError> {
     let late = || {
-        document_error(
-            "the document took too long",
-            format!("over {} s", limit.as_secs()),
-        )
+        let over = format!("over {} s", limit.as_secs());
+        document_error("the document took too long", over)
     };
-    tokio::time::timeout(limit, written)
-        .await
-        .unwrap_or_else(|_| Err(late()))
+    let written = tokio::time::timeout(limit, written).await;
+    written.unwrap_or_else(|_| Err(late()))
 }
 
 /// Archives documents superseded long ago.

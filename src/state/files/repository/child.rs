@@ -41,11 +41,8 @@ pub(crate) fn command(program: &str, dir: &Path) -> Command {
 
 /// Runs a command and returns its output if it succeeds in time. Long output is truncated.
 pub(crate) fn output(command: &mut Command, limit: Duration) -> Option<String> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
     let mut stdout = child.stdout.take()?;
     let (sender, received) = mpsc::channel();
     // A separate thread reads, since a full pipe would stop the child. The thread ends when the pipe closes.
@@ -64,9 +61,8 @@ pub(crate) fn output(command: &mut Command, limit: Duration) -> Option<String> {
             _ => break None,
         }
     };
-    let text = ended
-        .filter(|status| status.success())
-        .and_then(|_| received.recv_timeout(MAX_REST).ok());
+    let succeeded = ended.filter(|status| status.success());
+    let text = succeeded.and_then(|_| received.recv_timeout(MAX_REST).ok());
     kill(&mut child, ended.is_none());
     Some(String::from_utf8_lossy(&text?).into_owned())
 }

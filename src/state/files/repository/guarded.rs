@@ -102,9 +102,8 @@ impl GuardedRepository {
             return None;
         }
         let rows = EMPTY_TREES.iter();
-        let (_, format, empty_tree) = rows
-            .clone()
-            .find(|(len, ..)| head.is_empty() || *len == head.len())?;
+        let fits = |(len, ..): &&(usize, &str, &str)| head.is_empty() || *len == head.len();
+        let (_, format, empty_tree) = rows.clone().find(fits)?;
         let private = TempDir::with_prefix("baton-git-").ok()?;
         fill(private.path(), &layout, &head, format).ok()?;
         Some(Self {
@@ -176,9 +175,8 @@ impl Layout {
         let git_dir = fs::canonicalize(work_tree.join(line.strip_prefix("gitdir:")?.trim())).ok()?;
         // The directory must belong to the same tree (a submodule), or must name this work tree in turn (a
         // linked one). Otherwise a `.git` file could point git at any repository.
-        let is_above = work_tree
-            .ancestors()
-            .any(|above| git_dir.starts_with(above.join(".git/modules")));
+        let mut above = work_tree.ancestors();
+        let is_above = above.any(|above| git_dir.starts_with(above.join(".git/modules")));
         let is_mutual = || {
             let back = first_line(&git_dir.join("gitdir"))?;
             (fs::canonicalize(git_dir.join(back.trim())).ok()? == named).then_some(())
@@ -280,10 +278,8 @@ fn fill(private: &Path, layout: &Layout, head: &str, format: &str) -> io::Result
             // Git reads a file again if it changed as late as the index was written. With the time of the copy it
             // would take a file of the same size for unchanged.
             let written = fs::metadata(layout.git_dir.join("index"))?.modified()?;
-            fs::File::options()
-                .write(true)
-                .open(&copy)?
-                .set_modified(written)?;
+            let copy = fs::File::options().write(true).open(&copy)?;
+            copy.set_modified(written)?;
         }
         // No index: nothing was added yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

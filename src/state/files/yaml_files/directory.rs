@@ -52,10 +52,8 @@ impl HandoffDirectory {
         let name = names::session(session);
         let dir = self.dir.join(name);
         if !names::is_session(name) {
-            return Err(FileError::Refused(
-                dir,
-                "not a valid session name: use letters, digits, `_` and `-`",
-            ));
+            let why = "not a valid session name: use letters, digits, `_` and `-`";
+            return Err(FileError::Refused(dir, why));
         }
         Ok(dir)
     }

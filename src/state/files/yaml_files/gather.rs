@@ -185,10 +185,8 @@ impl RepositoryRunner {
         let status: Vec<_> = status.split(' ').collect();
         let commands = [&log[..], &status, &["ls-files", "--others", "-z", "--"]];
         let answers = commands.map(|command| self.run(&[command, paths].concat(), GIT_TIMEOUT));
-        let named = answers
-            .iter()
-            .flatten()
-            .flat_map(|answer| answer.split(['\0', '\n']));
+        let answers = answers.iter().flatten();
+        let named = answers.flat_map(|answer| answer.split(['\0', '\n']));
         named.filter(|path| !path.is_empty()).map(str::to_owned).collect()
     }
 }

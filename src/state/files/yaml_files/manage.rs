@@ -31,10 +31,8 @@ impl HandoffDirectory {
     pub fn archive(&self, path: &Path) -> FileResult<PathBuf> {
         let managed = self.managed(path)?;
         if managed.archived {
-            return Err(FileError::Refused(
-                path.to_owned(),
-                "it is in the archive already",
-            ));
+            let why = "it is in the archive already";
+            return Err(FileError::Refused(path.to_owned(), why));
         }
         let _lock = DirectoryLock::new(&managed.dir)?;
         archive_file(&managed.dir, &managed.name)
@@ -49,9 +47,8 @@ impl HandoffDirectory {
             let name = place.file_name()?;
             Some(place.parent()?.join(ARCHIVE).join(name))
         });
-        archived
-            .filter(|place| place.starts_with(self.dir()))
-            .find(|place| is_regular(place))
+        let mut inside = archived.filter(|place| place.starts_with(self.dir()));
+        inside.find(|place| is_regular(place))
     }
 
     /// Moves a file out of its session's archive. Returns the new path.
@@ -129,13 +126,11 @@ impl HandoffDirectory {
         let Ok(inside) = whole.strip_prefix(self.dir()) else {
             return refused("outside of the directory of handoff files");
         };
-        let parts: Option<Vec<&str>> = inside
-            .components()
-            .map(|component| match component {
-                Component::Normal(name) => name.to_str(),
-                _ => None,
-            })
-            .collect();
+        let parts = inside.components().map(|component| match component {
+            Component::Normal(name) => name.to_str(),
+            _ => None,
+        });
+        let parts: Option<Vec<&str>> = parts.collect();
         let (session, name, archived) = match parts.as_deref() {
             Some([session, name]) => (*session, *name, false),
             Some([session, ARCHIVE, name]) => (*session, *name, true),

@@ -119,10 +119,8 @@ impl HandoffDirectory {
             listing.warnings.extend(of_session.warnings);
             let Some(found) = of_session.found else { continue };
             // If two files were created in the same second, the one written last wins.
-            let at = (
-                created(&found.file.created_at, &found.path),
-                newest::written(&found.path),
-            );
+            let created = created(&found.file.created_at, &found.path);
+            let at = (created, newest::written(&found.path));
             if newest.is_none_or(|newest| at > newest) {
                 newest = Some(at);
                 listing.found = Some(found);
@@ -222,10 +220,8 @@ impl HandoffDirectory {
 /// Returns the goal of a file, with the times of its creation and last write.
 fn goal_of(path: &Path) -> Option<((Time, Option<Time>), GoalAndNow)> {
     let text = text_of(path).ok()?;
-    let at = (
-        created(&value_of(&text, "created_at"), path),
-        newest::written(path),
-    );
+    let created = created(&value_of(&text, "created_at"), path);
+    let at = (created, newest::written(path));
     Some((at, goal_and_now(&text))).filter(|(_, goal)| !goal.is_empty())
 }
 

@@ -83,9 +83,8 @@ impl HandoffDirectory {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
         let mut ledger_file = options.open(&ledger).map_err(FileError::at(&ledger))?;
         // A single write, so that entries of two processes never mix.
-        ledger_file
-            .write_all(entry.as_bytes())
-            .map_err(FileError::at(&ledger))
+        let written = ledger_file.write_all(entry.as_bytes());
+        written.map_err(FileError::at(&ledger))
     }
 }
 
@@ -189,10 +188,9 @@ pub(super) fn archive_file(dir: &Path, name: &str) -> FileResult<PathBuf> {
 /// The caller holds the lock of its session, so no other file can take the name in between.
 pub(super) fn move_file(from: &Path, into: &Path, name: &str) -> FileResult<PathBuf> {
     let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);
-    let place = (1..)
-        .map(|n| into.join(names::numbered(stem, n)))
-        .find(|place| fs::symlink_metadata(place).is_err())
-        .unwrap_or_else(|| into.join(name));
+    let mut places = (1..).map(|n| into.join(names::numbered(stem, n)));
+    let free = places.find(|place| fs::symlink_metadata(place).is_err());
+    let place = free.unwrap_or_else(|| into.join(name));
     fs::rename(from, &place).map_err(FileError::at(from))?;
     Ok(place)
 }

@@ -155,13 +155,8 @@ impl RedisRecord {
         let kind = RedisKind::from(record.kind());
         let text = RecordText::new(record);
         let text = text.map_err(|error| StoreError::new(format!("write a record: {error}")))?;
-        let mut made = Self::new(
-            kind,
-            id_of(record),
-            record.principal(),
-            text.json,
-            record.used_ms(),
-        );
+        let (id, used_ms) = (id_of(record), record.used_ms());
+        let mut made = Self::new(kind, id, record.principal(), text.json, used_ms);
         match record {
             StoredRecord::Handoff(handoff) => {
                 made.fields.push((HEAD, text.body));
@@ -188,10 +183,8 @@ impl RedisRecord {
                 // These indexes protect the handoffs that the conversation is at, or may be cut at, from being swept.
                 let at = conversation.active.iter().chain(&conversation.left_out);
                 let at: BTreeSet<&HandoffId> = at.collect();
-                made.indexes = at
-                    .iter()
-                    .map(|id| (format!("{}{id}", HANDOFF.used_by), 0))
-                    .collect();
+                let indexes = at.iter().map(|id| (format!("{}{id}", HANDOFF.used_by), 0));
+                made.indexes = indexes.collect();
             }
             // A separate script writes them.
             StoredRecord::Document(_) => return Err(unexpected_reply("write records")),

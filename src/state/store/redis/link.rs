@@ -152,10 +152,8 @@ impl Link {
                 pipe.add_command(call.command(&line.digests, &self.shared.dial.slot));
                 if *durable == Durable::Yes {
                     // An unsuitable server refuses durable writes only, so reads still work.
-                    let wait = line
-                        .wait
-                        .as_ref()
-                        .map_err(|why| LinkFault::Refused(why.clone()))?;
+                    let wait = line.wait.as_ref();
+                    let wait = wait.map_err(|why| LinkFault::Refused(why.clone()))?;
                     let millis = (self.time.as_secs_f64() * WAIT_SHARE * 1000.0) as u64;
                     match wait {
                         WriteWait::No => {}
@@ -168,11 +166,8 @@ impl Link {
                 &owned
             }
         };
-        let sent = line
-            .connection
-            .clone()
-            .send_packed_commands(pipe, 0, pipe.len())
-            .await;
+        let mut connection = line.connection.clone();
+        let sent = connection.send_packed_commands(pipe, 0, pipe.len()).await;
         let mut values = sent.map_err(|error| LinkFault::Broken(error.to_string()))?;
         if let Some(fault) = values.iter().find_map(server_fault) {
             return Err(fault);
@@ -194,9 +189,8 @@ impl Link {
     async fn open(&self) -> StoreResult<(u64, Arc<PrimaryConnection>)> {
         self.start();
         let mut states = self.shared.state.subscribe();
-        let known = states
-            .wait_for(|state| !matches!(state, LinkState::Opening))
-            .await;
+        let is_known = |state: &LinkState| !matches!(state, LinkState::Opening);
+        let known = states.wait_for(is_known).await;
         match known.as_deref() {
             Ok(LinkState::Open(opened, line)) => Ok((*opened, Arc::clone(line))),
             Ok(LinkState::Offline(why)) => Err(self.offline(why)),

@@ -60,11 +60,8 @@ impl Store for RedisStore {
 
     async fn handoff(&self, principal: &str, id: HandoffId) -> StoreResult<Option<Handoff>> {
         let (what, fields) = ("read a handoff", ["r", ARCHIVED, HEAD]);
-        let found = self
-            .records(what, HANDOFF, principal, fields, [id.to_string()])
-            .await?;
-        let mut found = found.into_iter();
-        match found.next() {
+        let found = self.records(what, HANDOFF, principal, fields, [id.to_string()]);
+        match found.await?.into_iter().next() {
             Some((_, (_, [record, archived, head]))) => handoff([record, archived], head),
             None => Ok(None),
         }
@@ -194,18 +191,15 @@ impl Store for RedisStore {
     async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
         let (what, id) = ("read a response id", kinds::response(principal, shown));
         let found = self.records(what, RESPONSE_ID, principal, ["r"], [id]).await?;
-        let record = found
-            .first()
-            .map(|(_, (_, [record]))| from_json::<ResponseId>(record));
+        let record = found.first().map(|(_, (_, [record]))| record);
+        let record = record.map(|record| from_json::<ResponseId>(record));
         Ok(record.transpose()?.map(|record| record.upstream))
     }
 
     async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
         let what = "write a document";
-        match self
-            .write_document(what, &DocumentWrite::new(document, false))
-            .await?
-        {
+        let write = DocumentWrite::new(document, false);
+        match self.write_document(what, &write).await? {
             ScriptResult::Written(_, superseded) => Ok(superseded),
             ScriptResult::Foreign => Err(foreign_record(what)),
             ScriptResult::Unknown => Err(unexpected_reply(what)),
@@ -271,12 +265,8 @@ impl Store for RedisStore {
         let what = "archive old documents";
         let mut archived = Vec::new();
         for from in (0..).step_by(PAGE) {
-            let args = [
-                self.prefix.clone(),
-                before_ms.to_string(),
-                from.to_string(),
-                PAGE.to_string(),
-            ];
+            let [before, from, page] = [before_ms, from, PAGE as u64].map(|n| n.to_string());
+            let args = [self.prefix.clone(), before, from, page];
             // Archived documents stay in the index, so a page begins after all the earlier ones.
             let (looked, found): (usize, Vec<(Principal, String)>) =
                 self.run(what, RedisScript::Archive, args, Durable::Yes).await?;
@@ -373,9 +363,8 @@ impl Store for RedisStore {
             let kind = RedisKind::from(page[0].kind());
             let mut args = vec![self.prefix.clone(), kind.name.to_owned(), kind.times.to_owned()];
             args.extend(page.iter().map(kinds::id_of));
-            gone += self
-                .run::<u64>("delete records", RedisScript::Delete, args, Durable::Yes)
-                .await?;
+            let deleted = self.run::<u64>("delete records", RedisScript::Delete, args, Durable::Yes);
+            gone += deleted.await?;
         }
         Ok(gone)
     }

@@ -36,8 +36,8 @@ pub struct RedisStore {
 
 /// Converts records to their form on the server.
 pub(super) fn redis_records(records: &[StoredRecord]) -> StoreResult<Vec<RedisRecord>> {
+    let records = records.iter();
     records
-        .iter()
         .map(|record| RedisRecord::from_record(record, 0))
         .collect()
 }
@@ -262,10 +262,8 @@ impl RedisStore {
             _ => None,
         };
         let what = "write records";
-        let ScriptResult::Written(status, _) = self
-            .write_document(what, &DocumentWrite::new(document, true))
-            .await?
-        else {
+        let write = DocumentWrite::new(document, true);
+        let ScriptResult::Written(status, _) = self.write_document(what, &write).await? else {
             return Err(foreign_record(what));
         };
         let written = DocumentRecord {

@@ -44,12 +44,8 @@ pub(super) fn import(conn: &Connection, document: &DocumentRecord) -> rusqlite::
     let sql =
         "SELECT EXISTS (SELECT 1 FROM records WHERE kind = 'document' AND state = 'active' AND principal = ?1
         AND place = ?2 AND (used_ms, id) > (?3, ?4))";
-    let values = params![
-        document.principal,
-        record.place(),
-        int(document.created_ms),
-        record.id()
-    ];
+    let created = int(document.created_ms);
+    let values = params![document.principal, record.place(), created, record.id()];
     // Newer as in a list: by time, and within a millisecond by id.
     let newer: bool = conn.prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
     let mut document = document.clone();
@@ -96,9 +92,8 @@ pub(super) fn set_status(
     status: HandoffStatus,
 ) -> rusqlite::Result<Option<Vec<HandoffId>>> {
     let found = one(conn, &id.to_string())?.filter(|document| document.principal == principal);
-    found
-        .map(|document| put(conn, &DocumentRecord { status, ..document }))
-        .transpose()
+    let put = |document| put(conn, &DocumentRecord { status, ..document });
+    found.map(put).transpose()
 }
 
 pub(super) fn archive(conn: &Connection, before_ms: u64) -> rusqlite::Result<Vec<(Principal, HandoffId)>> {

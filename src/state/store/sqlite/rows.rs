@@ -179,10 +179,8 @@ pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<Upd
         let error = foreign_record("write a conversation");
         rusqlite::Error::ToSqlConversionFailure(Box::new(error))
     })?;
-    write(
-        conn,
-        &StoredRecord::Conversation(Box::new(written.record.clone())),
-    )?;
+    let record = StoredRecord::Conversation(Box::new(written.record.clone()));
+    write(conn, &record)?;
     Ok(written)
 }
 

@@ -217,9 +217,8 @@ fn open_error(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
 /// Returns an error if no row was changed: the id exists and belongs to another principal.
 pub(super) fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
     if changed == 0 {
-        return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(foreign_record(
-            what,
-        ))));
+        let foreign = Box::new(foreign_record(what));
+        return Err(rusqlite::Error::ToSqlConversionFailure(foreign));
     }
     Ok(())
 }

@@ -198,9 +198,8 @@ impl SqliteWriter {
 
     /// Opens only the log: closing another handle of the database file would release SQLite's POSIX locks on it.
     fn open_log(&self) -> io::Result<fs::File> {
-        let log = fs::OpenOptions::new()
-            .write(true)
-            .open(schema::log_of(&self.file))?;
+        let log = schema::log_of(&self.file);
+        let log = fs::OpenOptions::new().write(true).open(log)?;
         // Like SQLite, ignores a directory that cannot be flushed.
         let _ = self.file.parent().map(sync_dir);
         Ok(log)
