@@ -63,10 +63,8 @@ pub enum ShownOutput {
 /// Lists the known commands of a shell line, in order.
 pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
     let steps = steps(line);
-    let plain: Vec<&str> = steps
-        .iter()
-        .map(|(text, _)| bare(unparenthesised(text)))
-        .collect();
+    let plain = steps.iter().map(|(text, _)| bare(unparenthesised(text)));
+    let plain: Vec<&str> = plain.collect();
     // With `set -e` a command runs only if those before it succeeded.
     let strict = plain
         .iter()
@@ -125,10 +123,8 @@ fn purpose_of(plain: &str) -> Option<CommandPurpose> {
 
 /// Whether a command only formats files. It prints no closing line of success.
 fn formats(plain: &str) -> bool {
-    plain
-        .split_whitespace()
-        .take(3)
-        .any(|word| matches!(word, "fmt" | "format" | "gofmt"))
+    let mut first = plain.split_whitespace().take(3);
+    first.any(|word| matches!(word, "fmt" | "format" | "gofmt"))
 }
 
 /// Purpose of the last command that `&&` joins to the first one, if its closing lines prove the first one's success.
@@ -139,10 +135,8 @@ fn leads_to(
     plain: &[&str],
     purpose: CommandPurpose,
 ) -> Option<CommandPurpose> {
-    let and = steps
-        .iter()
-        .take_while(|(_, joint)| *joint == CommandJoint::And)
-        .count();
+    let chained = steps.iter().take_while(|(_, joint)| *joint == CommandJoint::And);
+    let and = chained.count();
     let last = purpose_of(plain.get(and).filter(|_| and > 0)?)?;
     let between = plain[1..and].iter().any(|step| purpose_of(step) == Some(last));
     let is_own = last == purpose && !formats(plain[0]);

@@ -96,9 +96,8 @@ pub fn in_text(text: &str, last: Option<&str>) -> Option<GoalChange> {
 fn is_feedback(text: &str, goal: &str) -> bool {
     let named = text.split_once(FEEDBACK).map(|(_, named)| named);
     named.is_some_and(|named| {
-        named
-            .strip_prefix(goal)
-            .is_some_and(|rest| rest.starts_with("]: "))
+        let rest = named.strip_prefix(goal);
+        rest.is_some_and(|rest| rest.starts_with("]: "))
     })
 }
 
@@ -116,9 +115,8 @@ pub fn in_named_result(name: &str, text: &str) -> Option<GoalChange> {
 pub fn in_result(tool: &str, arguments: &str, text: &str) -> Option<GoalChange> {
     if CLAUDE_TOOLS.contains(&tool) {
         let arguments: Value = serde_json::from_str(arguments).ok()?;
-        let goal = arguments["condition"]
-            .as_str()
-            .filter(|_| text.starts_with(CLAUDE_SETS))?;
+        let goal = arguments["condition"].as_str();
+        let goal = goal.filter(|_| text.starts_with(CLAUDE_SETS))?;
         return Some(GoalChange::set(goal, true));
     }
     let said: Value = serde_json::from_str(text).ok()?;

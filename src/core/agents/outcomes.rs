@@ -97,14 +97,11 @@ fn status_branch(line: &str) -> Option<&str> {
 
 /// Branch that a line of `git checkout` or `git switch` names.
 fn entered_branch(line: &str) -> Option<&str> {
-    let words = [
-        "Switched to a new branch '",
-        "Switched to branch '",
-        "Already on '",
-    ];
-    words
-        .iter()
-        .find_map(|words| line.strip_prefix(words)?.strip_suffix('\''))
+    let switched = line.strip_prefix("Switched to a new branch '");
+    let switched = switched.or_else(|| line.strip_prefix("Switched to branch '"));
+    switched
+        .or_else(|| line.strip_prefix("Already on '"))?
+        .strip_suffix('\'')
 }
 
 /// Extracts the facts about the repository from a shell line's result, in order.

@@ -144,24 +144,20 @@ pub fn arguments(text: &str) -> Value {
 
 /// Files that a call names.
 pub fn paths(kind: ToolKind, arguments: &Value) -> Vec<String> {
-    if matches!(
-        kind,
-        ToolKind::Shell | ToolKind::Search | ToolKind::Todo | ToolKind::Own
-    ) {
-        return Vec::new();
-    }
     let named = PATHS.iter().filter_map(|key| arguments.get(key));
-    named.flat_map(strings).filter(|path| !path.is_empty()).collect()
+    match kind {
+        ToolKind::Shell | ToolKind::Search | ToolKind::Todo | ToolKind::Own => Vec::new(),
+        _ => named.flat_map(strings).filter(|path| !path.is_empty()).collect(),
+    }
 }
 
 fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
-        Value::Array(all) => all
-            .iter()
-            .filter_map(|one| one.as_str().or_else(|| one.get("path").and_then(Value::as_str)))
-            .map(str::to_owned)
-            .collect(),
+        Value::Array(all) => {
+            let text = |one: &Value| Some(one.as_str().or_else(|| one.get("path")?.as_str())?.to_owned());
+            all.iter().filter_map(text).collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -217,17 +213,14 @@ const FOLDERS: [&str; 5] = ["workdir", "cwd", "directory", "dir_path", "working_
 
 /// Directory that a command runs in, if the call names it.
 pub fn directory(arguments: &Value) -> Option<&str> {
-    FOLDERS
-        .iter()
-        .find_map(|key| arguments.get(key)?.as_str())
-        .filter(|path| !path.is_empty())
+    let named = FOLDERS.iter().find_map(|key| arguments.get(key)?.as_str());
+    named.filter(|path| !path.is_empty())
 }
 
 /// Whole content that a call writes to a file.
 pub fn contents(arguments: &Value) -> Option<&str> {
-    ["content", "contents", "file_text"]
-        .iter()
-        .find_map(|key| arguments.get(key)?.as_str())
+    let mut keys = ["content", "contents", "file_text"].iter();
+    keys.find_map(|key| arguments.get(key)?.as_str())
 }
 
 /// Tools that start a new context. The agent omits earlier messages afterwards.

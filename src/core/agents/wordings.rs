@@ -65,9 +65,8 @@ const FOLLOWS_SUMMARY: [&str; 2] = [
 
 /// Whether the user message before this model message is a summary.
 pub fn follows_summary(text: &str) -> bool {
-    FOLLOWS_SUMMARY
-        .iter()
-        .any(|begins| text.trim_start().starts_with(begins))
+    let text = text.trim_start();
+    FOLLOWS_SUMMARY.iter().any(|begins| text.starts_with(begins))
 }
 
 /// Messages that an agent inserts for a model's response that broke off and is not kept.

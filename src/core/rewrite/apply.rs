@@ -148,11 +148,8 @@ fn owed(elements: &mut Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnChange> {
     }
     let all = previous.owed.join(",");
     if elements.view.turns.is_empty() {
-        elements.replace(
-            ChangeReason::Pair,
-            0..0,
-            vec![SyntheticTurn::new(Role::Tool, all)],
-        );
+        let made = vec![SyntheticTurn::new(Role::Tool, all)];
+        elements.replace(ChangeReason::Pair, 0..0, made);
         return Vec::new();
     }
     vec![TurnChange::Before(0, all)]

@@ -59,11 +59,8 @@ impl ChatMarker {
         }
         // A sentinel may be known by its text and by its item. It counts once.
         let mut known: HashSet<_> = found.opens.iter().map(|at| (at.turn, at.id)).collect();
-        let sentinels = reading
-            .items
-            .iter()
-            .filter(|item| item.kind == InjectedKind::Sentinel);
-        for item in sentinels {
+        let items = reading.items.iter();
+        for item in items.filter(|item| item.kind == InjectedKind::Sentinel) {
             if known.insert((item.turn, item.id)) {
                 found.opens.push(MarkerPosition {
                     id: item.id,

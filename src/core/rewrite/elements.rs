@@ -69,9 +69,8 @@ impl<'v> Elements<'v> {
     /// For each agent turn, the current index of its first piece.
     pub(super) fn places(&self) -> Vec<Option<usize>> {
         let mut places = vec![None; self.agents.view.turns.len()];
-        self.origins()
-            .rev()
-            .for_each(|(now, turn)| places[turn] = Some(now));
+        let newest_first = self.origins().rev();
+        newest_first.for_each(|(now, turn)| places[turn] = Some(now));
         places
     }
 
@@ -123,10 +122,8 @@ impl<'v> Elements<'v> {
             // The first new turn keeps the agent's separator.
             first.gap = std::mem::take(&mut here.gap);
         }
-        let made: Vec<Turn> = made
-            .into_iter()
-            .map(|made| self.made(made.role, made.text))
-            .collect();
+        let made = made.into_iter().map(|made| self.made(made.role, made.text));
+        let made: Vec<Turn> = made.collect();
         self.sources.splice(turns.clone(), sources);
         self.view.turns.splice(turns, made);
     }
@@ -360,9 +357,8 @@ impl ListWriter {
 }
 
 fn is_left_out(changes: &[TurnChange]) -> bool {
-    changes
-        .iter()
-        .any(|change| matches!(change, TurnChange::LeftOut(_)))
+    let mut changes = changes.iter();
+    changes.any(|change| matches!(change, TurnChange::LeftOut(_)))
 }
 
 fn edits(changes: &[TurnChange]) -> Vec<Edit> {

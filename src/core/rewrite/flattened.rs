@@ -94,9 +94,8 @@ const ID_CHARS: usize = 36;
 impl FlattenedTranscript<'_> {
     /// Finds the sentinels in the model's sections, in order.
     pub fn sentinels(&self) -> Vec<FoundSentinel> {
-        let hits: Vec<usize> = memmem::find_iter(self.span.of(self.body), OPEN)
-            .map(|at| self.span.start + at)
-            .collect();
+        let hits = memmem::find_iter(self.span.of(self.body), OPEN);
+        let hits: Vec<usize> = hits.map(|at| self.span.start + at).collect();
         let ends = hits.iter().skip(1).copied().chain([self.span.end]);
         let read = |(&at, next): (&usize, usize)| {
             // Results and users may quote a sentinel.
@@ -329,11 +328,8 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> 
         }
     }
     let ends: Vec<usize> = out.iter().skip(1).map(|s| s.at).chain([span.end]).collect();
-    for (section, end) in out
-        .iter_mut()
-        .zip(ends)
-        .filter(|(s, _)| s.kind != SectionKind::Other)
-    {
+    let sections = out.iter_mut().zip(ends);
+    for (section, end) in sections.filter(|(s, _)| s.kind != SectionKind::Other) {
         section.print = fingerprint(unwrapped(wording, Span::new(section.text, end).of(body)));
     }
     out

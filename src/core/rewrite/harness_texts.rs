@@ -167,11 +167,8 @@ impl<'v> HarnessReader<'v> {
         self.is_opening = false;
         let Some(used) = said.used else { return };
         if is_accepted_plan(&used) {
-            self.push(
-                turn,
-                TextPosition::Elsewhere,
-                Some(StateReminder::plan_accepted()),
-            );
+            let accepted = Some(StateReminder::plan_accepted());
+            self.push(turn, TextPosition::Elsewhere, accepted);
         }
         if let Some(entered) = entered_plan(&used, &said.part.text()) {
             let reminder = StateReminder::of_reminder(&entered);
@@ -230,11 +227,8 @@ impl<'v> HarnessReader<'v> {
     }
 
     fn holding(self) -> Vec<(HarnessText, bool)> {
-        let known: Vec<StateReminder> = self
-            .found
-            .iter()
-            .filter_map(|text| text.reminder.clone())
-            .collect();
+        let known = self.found.iter().filter_map(|text| text.reminder.clone());
+        let known: Vec<StateReminder> = known.collect();
         let mut holds = reminders::holding(&known).into_iter();
         let all = self.found.into_iter().map(|text| {
             let holds = match text.reminder {
@@ -285,10 +279,8 @@ pub(super) fn tagged_len(text: &str, tags: &[String]) -> usize {
     let mut at = 0;
     loop {
         let rest = text[at..].trim_start();
-        let Some(tag) = tags
-            .iter()
-            .find(|t| !t.is_empty() && rest.starts_with(t.as_str()))
-        else {
+        let opens = |tag: &&String| !tag.is_empty() && rest.starts_with(tag.as_str());
+        let Some(tag) = tags.iter().find(opens) else {
             return at;
         };
         let start = text.len() - rest.len();

@@ -92,10 +92,8 @@ pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnCh
     let from = cut::kept_from(agents, what.cut);
     let places = elements.places();
     let kept = |placed: &&PlacedInsertion| {
-        agents
-            .turns
-            .get(placed.turn)
-            .is_some_and(|t| t.span.start >= from)
+        let turn = agents.turns.get(placed.turn);
+        turn.is_some_and(|turn| turn.span.start >= from)
     };
     let placed = what.insertions.iter().filter(kept);
     let changes = placed.flat_map(|placed| match places[placed.turn] {

@@ -40,11 +40,8 @@ pub fn last_in<'a>(
 ) -> Option<(usize, &'a CutPoint)> {
     let leading = view.leading();
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
-    let movable = maybe
-        .iter()
-        .copied()
-        .filter(|p| is_relied_on(p) || has_moved(&p.texts));
-    let movable: Vec<&CutPoint> = movable.collect();
+    let is_movable = |p: &&CutPoint| is_relied_on(p) || has_moved(&p.texts);
+    let movable: Vec<&CutPoint> = maybe.iter().copied().filter(is_movable).collect();
     // Cheap conditions first, because a digest takes time in proportion to the transcript.
     maybe.retain(|p| {
         let at = leading + p.position.turns;
@@ -67,11 +64,8 @@ pub fn last_in<'a>(
     let is_found = |point: &CutPoint| valid.is_some_and(|(_, found)| found.handoff == point.handoff);
     // The text around a moved message is weaker evidence than a digest, so it can only show a later handoff.
     let behind = valid.map(|(turn, _)| turn).or(after);
-    let mut newer = movable
-        .iter()
-        .rev()
-        .take(MOST_MOVED)
-        .take_while(|point| !is_found(point));
+    let newest_first = movable.iter().rev().take(MOST_MOVED);
+    let mut newer = newest_first.take_while(|point| !is_found(point));
     let moved = newer.find_map(|point| {
         let at = moved_to(view, point, behind)?;
         (is_relied_on(point) || ends_with_new_text(view, at)).then_some((at, *point))
@@ -90,10 +84,8 @@ fn moved_to(view: &View, point: &CutPoint, after: Option<usize>) -> Option<usize
 ///
 /// These are user messages that follow no response. Only the last 256 count, in transcript order.
 pub fn missing_answers(view: &View, after: Option<usize>) -> Vec<String> {
-    let counts: Vec<usize> = places_of_answers(view, after)
-        .map(|at| at - view.leading())
-        .collect();
-    digests(view, &counts)
+    let counts = places_of_answers(view, after).map(|at| at - view.leading());
+    digests(view, &counts.collect::<Vec<_>>())
 }
 
 /// The last 256 user messages after turn `after` that follow no response, in transcript order.

@@ -95,10 +95,8 @@ fn put_aside(
             }
         }
     }
-    let mut items = reading
-        .items
-        .iter()
-        .filter(|item| item.kind == InjectedKind::Aside);
+    let items = reading.items.iter();
+    let mut items = items.filter(|item| item.kind == InjectedKind::Aside);
     let is_here = |turn_of: usize| elements.is_agents(turn) && elements.origin(turn) == Some(turn_of);
     let id = items.find(|item| is_here(item.turn))?.id;
     let content = TurnContent::default();
@@ -119,9 +117,8 @@ pub(super) fn drop_references(elements: &Elements<'_>) -> Vec<TurnChange> {
     let lost = reading.items.iter().filter(|i| i.reference);
     let changes = lost.filter_map(|item| {
         let turn = places[item.turn].filter(|turn| elements.is_agents(*turn))?;
-        let filler = (item.kind == InjectedKind::Filler)
-            .then(|| (rules.filler)(&reading.view, item))
-            .flatten();
+        let is_filler = item.kind == InjectedKind::Filler;
+        let filler = is_filler.then(|| (rules.filler)(&reading.view, item)).flatten();
         Some(match filler {
             Some(spoken) => TurnChange::Within(turn, Edit::replace(elements.view.turns[turn].span, spoken)),
             None => TurnChange::LeftOut(turn),
@@ -185,19 +182,15 @@ pub(super) fn insert_beside_siblings(
         }
     }
     let known = pairs.iter().zip(&found);
-    let besides: Vec<SiblingPair<'_>> = known
-        .clone()
-        .filter_map(|(pair, at)| Some(SiblingPair { at: (*at)?, pair }))
-        .collect();
+    let found_pairs = known.clone();
+    let found_pairs = found_pairs.filter_map(|(pair, at)| Some(SiblingPair { at: (*at)?, pair }));
+    let besides: Vec<SiblingPair<'_>> = found_pairs.collect();
     // Their call may be stored upstream, so that only its result is in the request (Responses).
-    let missing: Vec<&HiddenPair> = known
-        .filter(|(_, at)| at.is_none())
-        .map(|(pair, _)| &**pair)
-        .collect();
+    let missing = known.filter(|(_, at)| at.is_none());
+    let missing: Vec<&HiddenPair> = missing.map(|(pair, _)| &**pair).collect();
     let mut beside = (view.wire().functions.put_beside)(view, &besides).into_iter();
-    let by_result = view
-        .item_rules()
-        .map(|items| (items.put_by_results)(view, &missing));
+    let items = view.item_rules();
+    let by_result = items.map(|items| (items.put_by_results)(view, &missing));
     let mut by_result = by_result.into_iter().flatten();
     let mut pending: Option<(usize, (String, Option<String>))> = None;
     for (pair, at) in pairs.iter().zip(&found) {
@@ -240,17 +233,14 @@ pub fn lost(
     let mut lost = reading.asides_after(from);
     lost.retain(|id| !placed.contains(id));
     let here: HashSet<_> = here.iter().collect();
-    let missing = pairs
-        .iter()
-        .filter(|pair| here.contains(&pair.id) && !placed.contains(&pair.id));
+    let pairs = pairs.iter();
+    let missing = pairs.filter(|pair| here.contains(&pair.id) && !placed.contains(&pair.id));
     let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing.map(|pair| (pair.id, pair.place.sibling())).unzip();
     let anywhere = reading.view.find_calls(&siblings, 0);
     let after = reading.view.find_calls(&siblings, from);
     // A call that is found, but not after the cut, was cut.
-    let was_cut = anywhere
-        .iter()
-        .zip(after)
-        .map(|(a, b)| a.is_some() && b.is_none());
+    let was_cut = anywhere.iter().zip(after);
+    let was_cut = was_cut.map(|(a, b)| a.is_some() && b.is_none());
     let left = ids.into_iter().zip(was_cut).filter(|(_, was_cut)| !was_cut);
     lost.extend(left.map(|(id, _)| id));
     lost

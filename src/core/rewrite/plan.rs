@@ -168,11 +168,8 @@ impl RewriteOutcome {
     /// Names the handoff of the cut.
     #[must_use]
     pub fn cut_at(mut self, handoff: Option<HandoffId>) -> Self {
-        for change in self
-            .changes
-            .iter_mut()
-            .filter(|change| change.why == ChangeReason::Cut)
-        {
+        let changes = self.changes.iter_mut();
+        for change in changes.filter(|change| change.why == ChangeReason::Cut) {
             change.handoff = handoff;
         }
         self

@@ -37,10 +37,8 @@ pub fn of(view: &View, until: Option<(usize, usize)>, tags: &[String]) -> Preamb
     let texts = harness_texts::read(view, until, tags);
     for texts in texts.chunk_by(|a, b| a.0.turn == b.0.turn) {
         let turn = texts[0].0.turn;
-        let holding = texts
-            .iter()
-            .filter(|(_, holds)| *holds)
-            .map(|(text, _)| &text.place);
+        let holding = texts.iter().filter(|(_, holds)| *holds);
+        let holding = holding.map(|(text, _)| &text.place);
         let content = view.content(turn);
         let summaries = content.parts.iter().filter(|part| is_summary(part)).count();
         let is_block = |(text, _): &(HarnessText, bool)| matches!(text.place, TextPosition::Block(_));
@@ -152,11 +150,10 @@ pub fn of_head(view: &View, head: &str) -> Preamble {
     };
     let content = lone(view, &last);
     let mut blocks: Vec<String> = match content.list {
-        Some(_) => content
-            .parts
-            .iter()
-            .map(|p| p.span.text(last.as_bytes()))
-            .collect(),
+        Some(_) => {
+            let parts = content.parts.iter();
+            parts.map(|p| p.span.text(last.as_bytes())).collect()
+        }
         None => Vec::new(),
     };
     // The last block is the prompt.

@@ -97,9 +97,8 @@ impl RequestReading {
 
     /// Sentinels that count if their ids are valid, last one first.
     pub fn candidates(&self) -> Vec<Candidate> {
-        let opens = (0..self.marks.len())
-            .rev()
-            .filter(|&i| matches!(self.marks[i].kind, MarkerKind::Open(_)));
+        let newest_first = (0..self.marks.len()).rev();
+        let opens = newest_first.filter(|&i| matches!(self.marks[i].kind, MarkerKind::Open(_)));
         let mut texts = TextFinder::new(&self.view);
         let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
         let mut known: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
@@ -265,8 +264,8 @@ impl RequestReading {
     /// Ids of the calls that a turn's results answer.
     fn answered(&self, turn: usize) -> Vec<String> {
         let parts = self.view.content(turn).parts.into_iter();
-        parts
-            .filter(|p| p.kind == TurnPartKind::Result)
+        let results = parts.filter(|p| p.kind == TurnPartKind::Result);
+        results
             .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
             .collect()
     }

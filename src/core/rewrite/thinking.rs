@@ -18,10 +18,8 @@ pub fn omitted_until(view: &View, omissions: &[Position]) -> Option<usize> {
     maybe.sort_by_key(|position| position.turns);
     let counts: Vec<usize> = maybe.iter().map(|position| position.turns).collect();
     let digests = digests(view, &counts);
-    let found = maybe
-        .iter()
-        .zip(digests)
-        .rfind(|(position, digest)| position.digest == *digest);
+    let mut maybe = maybe.iter().zip(digests);
+    let found = maybe.rfind(|(position, digest)| position.digest == *digest);
     found.map(|(position, _)| leading + position.turns)
 }
 
@@ -35,9 +33,8 @@ pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnCh
         Cut::At { candidate, .. } => Some(candidate.turn),
         _ => None,
     };
-    let turns = elements
-        .origins()
-        .filter(|(turn, origin)| *origin < until && view.is_models(*turn));
+    let origins = elements.origins();
+    let turns = origins.filter(|(turn, origin)| *origin < until && view.is_models(*turn));
     let changes = turns.map(|(turn, origin)| in_turn(view, turn, opened == Some(origin)));
     changes.flatten().collect()
 }
@@ -45,10 +42,8 @@ pub(super) fn changes(elements: &Elements<'_>, what: &Rewrite<'_>) -> Vec<TurnCh
 /// Changes in one turn, which the cut may have opened.
 fn in_turn(view: &View, turn: usize, is_opened_by_cut: bool) -> Vec<TurnChange> {
     let parts = view.content(turn).parts;
-    let mut edits: Vec<Edit> = parts
-        .iter()
-        .flat_map(|part| (view.turn_rules().omit)(view, turn, part))
-        .collect();
+    let omit = |part| (view.turn_rules().omit)(view, turn, part);
+    let mut edits: Vec<Edit> = parts.iter().flat_map(omit).collect();
     let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
     let is_thinking = |part: &TurnPart| part.kind == TurnPartKind::Thinking;
     let lost: Vec<bool> = parts.iter().map(is_thinking).collect();
@@ -75,9 +70,8 @@ pub(super) fn keep_insertions(view: &View, inserted: &mut [TurnChange], omitted:
         };
         let at = edit.span.start;
         let first = omitted.partition_point(|omitted| omitted.turn() < *turn);
-        let of_turn = omitted[first..]
-            .iter()
-            .take_while(|omitted| omitted.turn() == *turn);
+        let from = omitted[first..].iter();
+        let of_turn = from.take_while(|omitted| omitted.turn() == *turn);
         let around = of_turn.filter_map(|omitted| match omitted {
             TurnChange::Within(_, omitted) => {
                 Some(omitted.span).filter(|span| span.start < at && at < span.end)

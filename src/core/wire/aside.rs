@@ -149,9 +149,8 @@ impl<'v> SplitTurn<'v> {
 
     /// Whether a piece of the text contains only whitespace.
     pub(super) fn is_blank(&self, piece: Span) -> bool {
-        json::unescape(piece.of(self.view.text_of(self.turn)))
-            .trim()
-            .is_empty()
+        let text = json::unescape(piece.of(self.view.text_of(self.turn)));
+        text.trim().is_empty()
     }
 
     /// Returns the parts before the line and the parts after it, unchanged. The two halves of the split text

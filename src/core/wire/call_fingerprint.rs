@@ -99,11 +99,8 @@ pub fn unique_part(sibling: &str) -> Option<&str> {
 impl Fingerprint {
     /// Returns the part that no agent drops: call and position.
     pub(super) fn key(&self) -> String {
-        format!(
-            "{FINGERPRINT}{:016x}.{:016x}",
-            self.call,
-            self.place.unwrap_or_default()
-        )
+        let place = self.place.unwrap_or_default();
+        format!("{FINGERPRINT}{:016x}.{place:016x}", self.call)
     }
 
     /// Returns the form that hidden pairs store.

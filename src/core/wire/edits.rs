@@ -88,18 +88,16 @@ pub(super) fn members_without(members: &[(Span, Span)], is_lost: impl Fn(Span) -
         return Some(Vec::new());
     }
     // Key spans exclude the quotes, so an item begins one byte earlier.
-    let items: Vec<_> = members
+    let items = members
         .iter()
-        .map(|(key, value)| Span::new(key.start - 1, value.end))
-        .collect();
-    kept(&items, &lost)
+        .map(|(key, value)| Span::new(key.start - 1, value.end));
+    kept(&items.collect::<Vec<_>>(), &lost)
 }
 
 /// Returns the string of `span` after applying those of the edits that lie within it.
 pub fn edited_part(data: &[u8], span: Span, edits: &[Edit]) -> String {
-    let within = edits
-        .iter()
-        .filter(|e| span.start <= e.span.start && e.span.end <= span.end);
+    let is_within = |e: &&Edit| span.start <= e.span.start && e.span.end <= span.end;
+    let within = edits.iter().filter(is_within);
     let moved = within
         .map(|e| {
             let at = Span::new(e.span.start - span.start, e.span.end - span.start);

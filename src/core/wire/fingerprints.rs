@@ -198,10 +198,8 @@ impl<'a> FingerprintedCalls<'a> {
         let named = named.unwrap_or_else(|| {
             let message = message(self.view, turn);
             let all = self.fingerprints(&message, 0, memo).into_iter();
-            let keys = all
-                .map(|(fingerprint, at)| (at.turn, fingerprint.text()))
-                .collect();
-            (message, keys)
+            let keys = all.map(|(fingerprint, at)| (at.turn, fingerprint.text()));
+            (message, keys.collect())
         });
         // The names are in the order of the turns.
         let first = named.1.partition_point(|(t, _)| *t < turn);
@@ -247,9 +245,8 @@ impl<'a> FingerprintedCalls<'a> {
 
     /// The agent's calls, last first.
     fn visible(&self) -> impl Iterator<Item = CallAt> {
-        let models = (0..self.view.turns.len())
-            .rev()
-            .filter(|turn| self.is_models(*turn));
+        let newest_first = (0..self.view.turns.len()).rev();
+        let models = newest_first.filter(|turn| self.is_models(*turn));
         let calls = models.flat_map(|turn| calls_in(self.view, turn).rev());
         let agents = calls.filter(|(at, call)| {
             let name = call.name.map(|name| self.unescaped(at.turn, name));
@@ -263,20 +260,15 @@ impl<'a> FingerprintedCalls<'a> {
     pub(super) fn settled(&self, siblings: &[&str], from: usize) -> Vec<String> {
         let distances: HashMap<CallAt, usize> = self.visible().zip(1..).collect();
         let distance = |at: CallAt| distances.get(&at).copied();
-        let settled = self
-            .find(siblings, from)
-            .into_iter()
-            .map(|at| format!("{FROM_END}{}", at.and_then(distance).unwrap_or_default()));
-        settled.collect()
+        let settled = |at: Option<_>| format!("{FROM_END}{}", at.and_then(distance).unwrap_or_default());
+        self.find(siblings, from).into_iter().map(settled).collect()
     }
 
     /// For each sibling, whether the transcript certainly contains the call that it names.
     pub(super) fn prove(&self, siblings: &[&str]) -> Vec<bool> {
         let index = self.index(0);
-        let proven = siblings
-            .iter()
-            .map(|sibling| index.proves(&Fingerprint::read(sibling)));
-        proven.collect()
+        let proves = |sibling: &&str| index.proves(&Fingerprint::read(sibling));
+        siblings.iter().map(proves).collect()
     }
 }
 

@@ -52,9 +52,8 @@ pub fn payload(frame: &[u8]) -> Cow<'_, [u8]> {
 
 /// Strips the bracket or comma before an array element.
 fn element(frame: &[u8]) -> &[u8] {
-    let lead = frame
-        .iter()
-        .take_while(|b| matches!(b, b'[' | b',' | b' ' | b'\n' | b'\r' | b'\t'));
+    let is_lead = |b: &&u8| matches!(b, b'[' | b',' | b' ' | b'\n' | b'\r' | b'\t');
+    let lead = frame.iter().take_while(is_lead);
     frame[lead.count()..].trim_ascii_end()
 }
 

@@ -38,9 +38,8 @@ fn is_zero(count: &u64) -> bool {
 impl Usage {
     /// Total input tokens, including cached ones.
     pub fn all_input(self) -> u64 {
-        self.input
-            .saturating_add(self.cache_read)
-            .saturating_add(self.cache_write)
+        let cached = self.cache_read.saturating_add(self.cache_write);
+        self.input.saturating_add(cached)
     }
 
     /// Context size after the last leg that reported usage: input plus output tokens.
@@ -340,9 +339,8 @@ impl ServedBy {
         let diagnostics = diagnostics.filter(|diagnostics| data[diagnostics.start] == b'{');
         // A diagnosis that is absent or pending keeps an earlier one.
         let miss = diagnostics.and_then(|diagnostics| json::get(data, diagnostics, "cache_miss_reason"));
-        self.cache_miss = miss
-            .and_then(|miss| serde_json::from_slice(miss.of(data)).ok())
-            .or(self.cache_miss);
+        let miss = miss.and_then(|miss| serde_json::from_slice(miss.of(data)).ok());
+        self.cache_miss = miss.or(self.cache_miss);
     }
 }
 

@@ -76,12 +76,9 @@ impl<'t> ElementMembers<'t> {
 
     /// The value of the last member with this key.
     pub(super) fn get(&self, key: &[u8]) -> Option<Span> {
-        let mut found = self
-            .all
-            .iter()
-            .rev()
-            .filter(|(name, _)| name.of(self.text) == key);
-        found.next().map(|(_, value)| *value)
+        let mut last_first = self.all.iter().rev();
+        let found = last_first.find(|(name, _)| name.of(self.text) == key);
+        found.map(|(_, value)| *value)
     }
 
     /// Inside of the string literal under a key.
@@ -93,9 +90,8 @@ impl<'t> ElementMembers<'t> {
     /// The first value under one of `keys` that is not one of `but`.
     fn first(&self, keys: &[&[u8]], but: &[&[u8]]) -> Option<Span> {
         let values = keys.iter().filter_map(|key| self.get(key));
-        values
-            .into_iter()
-            .find(|value| !but.contains(&value.of(self.text)))
+        let mut values = values.into_iter();
+        values.find(|value| !but.contains(&value.of(self.text)))
     }
 
     /// Type of the element. Elements without a type are messages.
@@ -119,12 +115,10 @@ impl<'t> ElementMembers<'t> {
     fn message(mut self) -> Vec<TurnPart> {
         let thought = self.first(&THOUGHTS, &[b"null", b"\"\"", b"[]", b"{}"]);
         let thought = thought.map(|value| TurnPart::named(value, TurnPartKind::Thinking, None, Some(value)));
-        let images = self
-            .get(b"images")
-            .map_or(Vec::new(), |list| json::elements(self.text, list));
-        let images = images
-            .into_iter()
-            .map(|span| TurnPart::new(span, TurnPartKind::Image));
+        let images = self.get(b"images");
+        let images = images.map_or(Vec::new(), |list| json::elements(self.text, list));
+        let image = |span| TurnPart::new(span, TurnPartKind::Image);
+        let images = images.into_iter().map(image);
         let content = std::mem::take(&mut self.blocks.parts);
         let mut all: Vec<_> = thought.into_iter().chain(content).chain(images).collect();
         self.beside(&mut all);

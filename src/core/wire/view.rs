@@ -131,19 +131,16 @@ impl View {
     /// Index of the turn that contains this offset of the agent's body.
     pub fn turn_at(&self, offset: usize) -> Option<usize> {
         let i = self.turns.partition_point(|t| t.span.end <= offset);
-        self.turns
-            .get(i)
-            .is_some_and(|t| t.span.holds(offset))
-            .then_some(i)
+        let turn = self.turns.get(i);
+        turn.is_some_and(|t| t.span.holds(offset)).then_some(i)
     }
 
     /// Whether the transcript contains one of these words. A byte search, so that most requests need no
     /// parsing.
     pub(super) fn transcript_has(&self, words: &[&str]) -> bool {
         let transcript = self.text(self.list);
-        words
-            .iter()
-            .any(|word| memmem::find(transcript, word.as_bytes()).is_some())
+        let has = |word: &&str| memmem::find(transcript, word.as_bytes()).is_some();
+        words.iter().any(has)
     }
 
     /// Whether this string occurs as a value outside the transcript, or in a turn that may change the

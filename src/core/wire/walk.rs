@@ -54,10 +54,8 @@ pub(super) fn body(
 ) -> Result<(), UnreadReason> {
     let start = json::blank(text, 0);
     if text.get(start) != Some(&b'{') {
-        return Err(json::whole(text).map_or_else(
-            |InvalidJson(at)| UnreadReason::NotJson(at),
-            |_| UnreadReason::OtherShape,
-        ));
+        let invalid = |InvalidJson(at)| UnreadReason::NotJson(at);
+        return Err(json::whole(text).map_or_else(invalid, |_| UnreadReason::OtherShape));
     }
     // A bit per key; every wire has fewer than 32 of them.
     let mut seen = 0u32;

@@ -105,10 +105,8 @@ impl View {
         if let Some(items) = self.item_rules() {
             // A sibling may also be an item without a call id, such as reasoning.
             let items = (items.find)(self, siblings, from);
-            found
-                .iter_mut()
-                .zip(items)
-                .for_each(|(at, item)| *at = at.or(item));
+            let found = found.iter_mut().zip(items);
+            found.for_each(|(at, item)| *at = at.or(item));
         }
         found
     }
@@ -148,10 +146,10 @@ impl View {
     pub fn prove(&self, siblings: &[&str]) -> Vec<bool> {
         match self.fingerprinted() {
             Some(calls) => calls.prove(siblings),
-            None => siblings
-                .iter()
-                .map(|id| call_fingerprint::is_random(id))
-                .collect(),
+            None => {
+                let is_random = |id: &&str| call_fingerprint::is_random(id);
+                siblings.iter().map(is_random).collect()
+            }
         }
     }
 

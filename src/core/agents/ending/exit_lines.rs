@@ -97,10 +97,8 @@ fn worded(line: &str) -> Option<i32> {
     let mut named = false;
     let mut is_exit = false;
     let mut carries = false;
-    for word in words
-        .split([' ', ':', '=', '(', '['])
-        .filter(|word| !word.is_empty())
-    {
+    let each = words.split([' ', ':', '=', '(', '[']);
+    for word in each.filter(|word| !word.is_empty()) {
         is_exit |= word.starts_with("exit") || word.starts_with("return") || word == "rc";
         let is_name = WORDINGS.exit_names.contains(&word);
         named |= is_name;
@@ -112,9 +110,8 @@ fn worded(line: &str) -> Option<i32> {
         }
     }
     let named = named || carries && words.trim_end().ends_with("with");
-    (named && (is_exit || carries))
-        .then(|| number(rest, carries))
-        .flatten()
+    let counts = named && (is_exit || carries);
+    counts.then(|| number(rest, carries)).flatten()
 }
 
 /// Parses the number at the start, if only punctuation follows. After a colon, the command may follow.

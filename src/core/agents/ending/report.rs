@@ -111,9 +111,8 @@ impl ClosingLines {
             return;
         }
         let opened = |runner: usize| {
-            RUNNERS
-                .get(runner)
-                .is_some_and(|row| row.opens.is_none() || self.opened.contains(&runner))
+            let row = RUNNERS.get(runner);
+            row.is_some_and(|row| row.opens.is_none() || self.opened.contains(&runner))
         };
         let passed = rows().find(|row| row.1 == ClosingLine::Passed && opened(row.0));
         if let Some((runner, _)) = passed {

@@ -75,11 +75,8 @@ fn begins(line: &str, rest: &str, is_first: bool) -> Option<Attachment> {
     if is_first && starts(&FORMS.expansion) {
         return Some(Attachment::Text(UserText::Expansion));
     }
-    if let Some(form) = FORMS
-        .ended
-        .iter()
-        .find(|form| is_first && line.starts_with(form.begins))
-    {
+    let mut ended = FORMS.ended.iter();
+    if let Some(form) = ended.find(|form| is_first && line.starts_with(form.begins)) {
         // The last one, because the content may contain the same heading.
         let end = memmem::rfind(rest.as_bytes(), form.ends.as_bytes());
         return Some(match end {

@@ -31,9 +31,8 @@ impl Invocation {
     /// That is the command's name after punctuation, and the arguments that the user typed after it. For
     /// example, the custom command `/pin TEXT` expands to `::pin TEXT`.
     pub(super) fn is_all_of(&self, expansion: &str) -> bool {
-        let words = expansion
-            .trim()
-            .trim_start_matches(|c: char| c.is_ascii_punctuation());
+        let words = expansion.trim();
+        let words = words.trim_start_matches(|c: char| c.is_ascii_punctuation());
         let args = words.strip_prefix(&*self.name).filter(|_| !self.name.is_empty());
         args.is_some_and(|args| {
             args.trim() == self.args && (args.is_empty() || args.starts_with(char::is_whitespace))
@@ -74,9 +73,8 @@ pub(super) fn at_start(text: &str, tags: &[String]) -> Option<(UserText, usize)>
 
 /// Length of the harness's block at the start of a message.
 pub(super) fn harness_len(text: &str, tags: &[String]) -> Option<usize> {
-    let tag = tags
-        .iter()
-        .find(|tag| !tag.is_empty() && text.starts_with(tag.as_str()));
+    let opens = |tag: &&String| !tag.is_empty() && text.starts_with(tag.as_str());
+    let tag = tags.iter().find(opens);
     let is_block = || text.starts_with('<') && wordings::user_text(text, &[]) == UserText::Harness;
     match tag {
         // A heading that is configured as a tag covers the text up to the next block, and that block.

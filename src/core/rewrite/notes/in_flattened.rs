@@ -99,10 +99,8 @@ impl FlattenedTranscript<'_> {
             if !id.is_nil() && !undone.remove(&id) {
                 undone.insert(id);
             }
-            if let Some(before) = n
-                .checked_sub(1)
-                .filter(|before| self.says_command(*before, prefix))
-            {
+            let before = n.checked_sub(1);
+            if let Some(before) = before.filter(|before| self.says_command(*before, prefix)) {
                 gone.text(before, self.inside(before));
             }
         }

@@ -85,10 +85,8 @@ fn removed(
     look: NoteSearch<'_>,
     points: &[&CutPoint],
 ) -> Option<(Vec<TurnChange>, UndoneHandoffs)> {
-    let noted = reading
-        .marks
-        .iter()
-        .any(|m| matches!(m.kind, MarkerKind::Note(_)));
+    let mut marks = reading.marks.iter();
+    let noted = marks.any(|m| matches!(m.kind, MarkerKind::Note(_)));
     let view = &reading.view;
     let unanswered = unanswered(view, look);
     // Most transcripts have neither and need no further pass.
@@ -163,11 +161,8 @@ pub fn without_asides(reading: &RequestReading, asides: &[Uuid], from: usize) ->
             gone.text(turn, part, mark.span);
         }
     }
-    for item in reading
-        .items
-        .iter()
-        .filter(|item| item.kind == InjectedKind::Aside)
-    {
+    let items = reading.items.iter();
+    for item in items.filter(|item| item.kind == InjectedKind::Aside) {
         if is_meant(&item.id, view.turns[item.turn].span.start) {
             gone.whole(item.turn);
         }
@@ -203,11 +198,9 @@ pub fn without_quoted(
     let view = &reading.view;
     let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let texts = view.content(turn).parts.into_iter().filter_map(|p| p.text);
-    let mut quoted: Vec<Span> = texts
-        .filter_map(|inside| quoted_command(view, inside, look.prefix))
-        .filter(|(inside, quoted)| !at_end_only || inside != quoted)
-        .map(|(_, quoted)| quoted)
-        .collect();
+    let quoted = texts.filter_map(|inside| quoted_command(view, inside, look.prefix));
+    let quoted = quoted.filter(|(inside, quoted)| !at_end_only || inside != quoted);
+    let mut quoted: Vec<Span> = quoted.map(|(_, quoted)| quoted).collect();
     if quoted.is_empty() && !at_end_only {
         let (_, span, text) = own_text(view, turn, look.tags)?;
         quoted.extend(commands::parse(&text, look.prefix).map(|_| span));
@@ -264,9 +257,8 @@ fn places(reading: &RequestReading, gone: &RemovedTexts, points: &[&CutPoint]) -
     let left_out: HashSet<usize> = left_out.collect();
     let mut elements = Elements::new(reading);
     elements.settle(ChangeReason::Note, changes);
-    let here = points
-        .iter()
-        .filter(|point| positions::is_in(&elements.view, &point.position));
+    let is_here = |point: &&&CutPoint| positions::is_in(&elements.view, &point.position);
+    let here = points.iter().filter(is_here);
     let place = |point: &&CutPoint| {
         let mut kept = (view.leading()..view.turns.len()).filter(|turn| !left_out.contains(turn));
         // Back to the numbering of the transcript with its notes.
@@ -301,10 +293,8 @@ pub fn unseen(reading: &RequestReading) -> HashSet<Uuid> {
 pub(super) fn removals(reading: &RequestReading) -> Vec<TurnChange> {
     let view = &reading.view;
     let with_results = |at: &usize| matches!(view.turns[*at].role, Role::User | Role::Tool);
-    let marked = reading
-        .marks
-        .iter()
-        .filter_map(|mark| view.turn_at(mark.span.start));
+    let marks = reading.marks.iter();
+    let marked = marks.filter_map(|mark| view.turn_at(mark.span.start));
     let marked: BTreeSet<usize> = marked.filter(with_results).collect();
     if marked.is_empty() {
         return Vec::new();
@@ -339,10 +329,10 @@ fn traces(reading: &RequestReading, inside: Span) -> Vec<Span> {
         let trace = match mark.kind {
             MarkerKind::Open(_) => sentinel::read(body, inside, marks, n)
                 .map(|found| Span::new(announcement_start(body, done, found.at), found.rest)),
-            MarkerKind::Note(_) => Some(Span::new(
-                answer_start(body, done, mark.span.start),
-                mark.span.end,
-            )),
+            MarkerKind::Note(_) => {
+                let start = answer_start(body, done, mark.span.start);
+                Some(Span::new(start, mark.span.end))
+            }
             MarkerKind::Aside(_) => Some(mark.span),
             MarkerKind::Close(_) | MarkerKind::Broken(_) => None,
         };

@@ -119,11 +119,8 @@ impl RemovedTexts {
         // (Anthropic).
         if is_models {
             let is_thinking = |n: &usize| lost[*n] || content.parts[*n].kind == TurnPartKind::Thinking;
-            for n in (0..content.parts.len())
-                .rev()
-                .take_while(is_thinking)
-                .collect::<Vec<_>>()
-            {
+            let last_first = (0..content.parts.len()).rev();
+            for n in last_first.take_while(is_thinking).collect::<Vec<_>>() {
                 lost[n] = true;
             }
         }

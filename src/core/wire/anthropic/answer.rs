@@ -337,14 +337,8 @@ impl AnthropicDialect {
         let raw = sse::named("message_delta", &delta);
         let data = sse::data(&raw);
         let (event, _) = event(&data);
-        self.message_delta(
-            state,
-            Frame {
-                raw: &raw,
-                data: &data,
-            },
-            &event,
-        );
+        let (raw, data) = (&raw, &data);
+        self.message_delta(state, Frame { raw, data }, &event);
     }
 
     /// Edits of the final `message_delta` that replace the leg's own end.

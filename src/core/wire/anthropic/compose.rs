@@ -64,10 +64,8 @@ pub(super) fn ask_again(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolName
         LegOutput::Reply(body) => {
             let whole = json::root(body);
             let content = json::get(body, whole, "content")?;
-            json::elements(body, content)
-                .into_iter()
-                .map(|b| b.text(body))
-                .collect()
+            let blocks = json::elements(body, content).into_iter();
+            blocks.map(|block| block.text(body)).collect()
         }
         LegOutput::Stream(frames) => streamed(frames),
     };

@@ -12,21 +12,16 @@ use crate::wire::{HiddenCall, SiblingPair};
 /// Serializes a hidden call as a block. Arguments that are not a JSON object become `{}`, because the API
 /// accepts nothing else.
 pub(super) fn hidden_call(call: &HiddenCall) -> String {
-    format!(
-        r#"{{"type":"tool_use","id":{},"name":"{}","input":{}}}"#,
-        json::quote(&call.id),
-        call.name(),
-        call.object()
-    )
+    let (id, name, input) = (json::quote(&call.id), call.name(), call.object());
+    format!(r#"{{"type":"tool_use","id":{id},"name":"{name}","input":{input}}}"#)
 }
 
 /// Inserts the call among the blocks of its sibling's turn, and the result before the other results.
 pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
     let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
     let changes = besides.iter().map(|SiblingPair { at, pair }| {
-        let (content, results) = turns
-            .entry(at.turn)
-            .or_insert_with(|| (view.content(at.turn), ResultsAt::after(view, at.turn)));
+        let read = || (view.content(at.turn), ResultsAt::after(view, at.turn));
+        let (content, results) = turns.entry(at.turn).or_insert_with(read);
         let call = view::beside(&content.parts, at.part, pair.place.offset(), &pair.call);
         vec![TurnChange::Within(at.turn, call), results.with(&result(pair))]
     });
@@ -53,11 +48,8 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     } else {
         ""
     };
-    format!(
-        r#"{{"type":"tool_result","tool_use_id":{},"content":{}{error}}}"#,
-        json::quote(&pair.call_id),
-        json::quote(pair.answer.text())
-    )
+    let (id, text) = (json::quote(&pair.call_id), json::quote(pair.answer.text()));
+    format!(r#"{{"type":"tool_result","tool_use_id":{id},"content":{text}{error}}}"#)
 }
 
 /// Position for the results of a turn's calls.

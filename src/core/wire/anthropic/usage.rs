@@ -80,10 +80,9 @@ impl ProviderUsage for AnthropicUsage {
         values[3] = legs.iter().map(|l| l.four[3]).sum();
         // Every accumulator keeps these from `message_start`, so they are not repeated.
         let fixed = ["cache_creation", "service_tier", "inference_geo", "speed"];
-        let others: String = last
-            .others
-            .iter()
-            .filter(|(name, _)| !fixed.contains(&name.as_str()) && name != "output_tokens_details")
+        let is_other = |name: &String| !fixed.contains(&name.as_str()) && name != "output_tokens_details";
+        let others = last.others.iter().filter(|(name, _)| is_other(name));
+        let others: String = others
             .map(|(name, raw)| format!(",{}:{raw}", json::quote(name)))
             .collect();
         let iterations = match last.iterations.join(",") {

@@ -77,11 +77,8 @@ impl GeminiChunk {
 
     /// A member of the response.
     pub(super) fn get(&self, data: &[u8], key: &str) -> Option<Span> {
-        let found = self
-            .members
-            .iter()
-            .rev()
-            .find(|(k, _)| k.of(data) == key.as_bytes());
+        let mut last_first = self.members.iter().rev();
+        let found = last_first.find(|(k, _)| k.of(data) == key.as_bytes());
         found.map(|(_, value)| *value)
     }
 
@@ -91,9 +88,8 @@ impl GeminiChunk {
 
     /// Meaning of the finish reason, or of the refusal of a prompt.
     pub(super) fn stop(&self, data: &[u8], calls: bool) -> StopReason {
-        let blocked = self
-            .get(data, "promptFeedback")
-            .and_then(|f| json::get(data, f, "blockReason"));
+        let feedback = self.get(data, "promptFeedback");
+        let blocked = feedback.and_then(|f| json::get(data, f, "blockReason"));
         match self.finish.and_then(|f| json::string(data, f)).as_deref() {
             Some("STOP") if calls => StopReason::Calls,
             Some("STOP") => StopReason::Done,
@@ -115,9 +111,8 @@ impl GeminiChunk {
 
     /// Returns the edit that sets a member of the response, or `None` if it already has this value.
     pub(super) fn with(&self, data: &[u8], key: &str, value: String) -> Option<Edit> {
-        let is_same = self
-            .get(data, key)
-            .is_some_and(|span| span.of(data) == value.as_bytes());
+        let now = self.get(data, key);
+        let is_same = now.is_some_and(|span| span.of(data) == value.as_bytes());
         // Without an edit the frame stays unchanged.
         (!is_same).then(|| view::set_member(data, self.root, key, value))
     }
@@ -181,10 +176,10 @@ impl GeminiIdentity {
     /// Returns the edits that give a chunk of another leg this identity.
     pub(super) fn edits(&self, data: &[u8], chunk: &GeminiChunk) -> Vec<Edit> {
         let members = [("responseId", &self.id), ("modelVersion", &self.version)];
-        let edits = members
-            .into_iter()
-            .filter_map(|(key, value)| chunk.with(data, key, value.clone()?));
-        edits.collect()
+        let members = members.into_iter();
+        members
+            .filter_map(|(key, value)| chunk.with(data, key, value.clone()?))
+            .collect()
     }
 
     /// Creates a chunk from a list of parts.
@@ -236,8 +231,7 @@ impl ChunkParts {
     pub(super) fn texts(&self, data: &[u8]) -> Vec<String> {
         let all = self.parts.iter().zip(&self.hidden);
         let visible = all.filter(|(_, hidden)| !**hidden);
-        visible
-            .map(|(span, _)| view::edited_part(data, *span, &self.breaks))
-            .collect()
+        let visible = visible.map(|(span, _)| view::edited_part(data, *span, &self.breaks));
+        visible.collect()
     }
 }

@@ -27,12 +27,12 @@ const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
 /// Serializes the result of a hidden call as a part.
 pub(super) fn result(pair: &HiddenPair) -> String {
     let key = if pair.answer.is_error() { "error" } else { "output" };
-    format!(
-        r#"{{"functionResponse":{{{}"name":"{}","response":{{"{key}":{}}}}}}}"#,
+    let (id, tool, text) = (
         id_member(&pair.call_id),
-        pair.tool,
-        json::quote(pair.answer.text())
-    )
+        &pair.tool,
+        json::quote(pair.answer.text()),
+    );
+    format!(r#"{{"functionResponse":{{{id}"name":"{tool}","response":{{"{key}":{text}}}}}}}"#)
 }
 
 /// A part and its turn.
@@ -167,10 +167,8 @@ impl MessageWithResults {
     fn result(&self, position: usize, result: &str) -> Option<TurnChange> {
         let Some(first) = self.results.first() else {
             let last = self.turns.end.checked_sub(1)?;
-            return Some(TurnChange::After(
-                last,
-                format!(r#"{{"role":"user","parts":[{result}]}}"#),
-            ));
+            let message = format!(r#"{{"role":"user","parts":[{result}]}}"#);
+            return Some(TurnChange::After(last, message));
         };
         let near = self.results[position.min(self.results.len()).saturating_sub(1)];
         let edit = match position {
@@ -183,15 +181,13 @@ impl MessageWithResults {
 
 /// Results in the user contents from turn `first` on.
 fn results(view: &View, first: usize) -> Vec<PlacedResult> {
-    let answers = (first..view.turns.len())
-        .take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool))
-        .map(|t| (t, view.content(t)));
+    let answers = first..view.turns.len();
+    let answers = answers.take_while(|&t| matches!(view.turns[t].role, Role::User | Role::Tool));
+    let answers = answers.map(|t| (t, view.content(t)));
     let results = answers.flat_map(|(turn, content)| {
         let listed = content.list.is_some();
-        let parts = content
-            .parts
-            .into_iter()
-            .filter(|p| p.kind == TurnPartKind::Result);
+        let parts = content.parts.into_iter();
+        let parts = parts.filter(|p| p.kind == TurnPartKind::Result);
         parts.map(move |p| PlacedResult {
             turn,
             span: p.span,
@@ -258,9 +254,8 @@ pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Tu
             read.push(message);
         }
         let message = messages.get(&at.turn).and_then(|&n| read.get_mut(n));
-        message
-            .and_then(|message| message.changes(view, *at, pair))
-            .unwrap_or_default()
+        let changes = message.and_then(|message| message.changes(view, *at, pair));
+        changes.unwrap_or_default()
     });
     changes.collect()
 }
@@ -298,9 +293,8 @@ pub(super) fn repairs(view: &View, changes: &[TurnChange]) -> Vec<TurnChange> {
         }
         let turns = message(view, turn);
         turn = turns.end;
-        let first = placed(view, turns.clone())
-            .into_iter()
-            .find(|p| p.piece.part.kind == TurnPartKind::Call);
+        let mut placed = placed(view, turns.clone()).into_iter();
+        let first = placed.find(|p| p.piece.part.kind == TurnPartKind::Call);
         let Some(first) = first.filter(|p| p.piece.part.signature.is_none()) else {
             continue;
         };

@@ -31,10 +31,9 @@ pub(super) fn is(key: &[u8], camel: &str) -> bool {
 /// Value under a name in either spelling.
 pub(super) fn get(text: &[u8], object: Span, camel: &str) -> Option<Span> {
     let all = json::members(text, object);
-    all.into_iter()
-        .rev()
-        .find(|(key, _)| is(key.of(text), camel))
-        .map(|(_, value)| value)
+    let mut last_first = all.into_iter().rev();
+    let found = last_first.find(|(key, _)| is(key.of(text), camel));
+    found.map(|(_, value)| value)
 }
 
 /// Elements of an array, or the single object in its place.

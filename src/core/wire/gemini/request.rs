@@ -74,27 +74,20 @@ pub(super) fn text_inside(content: &TurnContent, text: &str) -> Option<Vec<Edit>
 /// Members of the object with the contents: the body, or the request in its envelope.
 fn request(text: &[u8], whole: Vec<(Span, Span)>) -> Result<Vec<(Span, Span)>, UnreadReason> {
     let named = |name: &str| {
-        whole
-            .iter()
-            .find(|(key, _)| part::is(key.of(text), name))
-            .map(|m| m.1)
+        let found = whole.iter().find(|(key, _)| part::is(key.of(text), name));
+        found.map(|(_, value)| *value)
     };
     if named("contents").is_some() {
         return Ok(whole);
     }
-    let inside = ENVELOPES
-        .into_iter()
-        .find_map(named)
-        .ok_or(UnreadReason::OtherShape)?;
-    Ok(json::members(text, inside))
+    let inside = ENVELOPES.into_iter().find_map(named);
+    Ok(json::members(text, inside.ok_or(UnreadReason::OtherShape)?))
 }
 
 fn repeated(text: &[u8], members: &[(Span, Span)]) -> bool {
     let count = |name: &str| {
-        members
-            .iter()
-            .filter(|(key, _)| part::is(key.of(text), name))
-            .count()
+        let named = members.iter().filter(|(key, _)| part::is(key.of(text), name));
+        named.count()
     };
     KEYS.iter().any(|name| count(name) > 1)
 }
@@ -124,9 +117,8 @@ fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
 }
 
 fn turns(text: &[u8], contents: Span) -> Vec<Turn> {
-    let objects = part::list(text, contents)
-        .into_iter()
-        .filter(|s| text.get(s.start) == Some(&b'{'));
+    let items = part::list(text, contents).into_iter();
+    let objects = items.filter(|s| text.get(s.start) == Some(&b'{'));
     let turn = |span| {
         let role = json::get(text, span, "role").map(|r| r.of(text));
         let role = match role {
@@ -186,11 +178,9 @@ fn generation(text: &[u8], config: Span, facts: &mut RequestFacts) {
 
 /// The tool is added to the last list of declarations.
 fn tools(text: &[u8], value: Span) -> Option<ToolList> {
-    let lists: Vec<Span> = part::list(text, value)
-        .into_iter()
-        .filter_map(|t| part::get(text, t, "functionDeclarations"))
-        .filter(|l| text.get(l.start) == Some(&b'['))
-        .collect();
+    let lists = part::list(text, value).into_iter();
+    let lists = lists.filter_map(|t| part::get(text, t, "functionDeclarations"));
+    let lists: Vec<Span> = lists.filter(|l| text.get(l.start) == Some(&b'[')).collect();
     let mut tools = ToolList {
         end: lists.last()?.end - 1,
         ..ToolList::default()

@@ -64,10 +64,8 @@ impl Argument {
 
 /// Whether more parts of the same call follow.
 pub(super) fn goes_on(data: &[u8], piece: &PartMembers) -> bool {
-    piece
-        .call
-        .and_then(|c| part::get(data, c, "willContinue"))
-        .is_some_and(|w| json::is_true(w.of(data)))
+    let goes_on = piece.call.and_then(|c| part::get(data, c, "willContinue"));
+    goes_on.is_some_and(|w| json::is_true(w.of(data)))
 }
 
 /// Creates a hidden call from a single part. Arguments longer than `limit` bytes are dropped.
@@ -129,11 +127,8 @@ impl StreamedCall {
         if let Some(signature) = piece.part.signature {
             self.signature = Some(signature.text(data));
         }
-        let pieces = piece
-            .call
-            .and_then(|c| part::get(data, c, "partialArgs"))
-            .map_or(Vec::new(), |p| part::list(data, p));
-        for piece in pieces {
+        let pieces = piece.call.and_then(|c| part::get(data, c, "partialArgs"));
+        for piece in pieces.map_or(Vec::new(), |p| part::list(data, p)) {
             self.argument(data, piece);
         }
     }
@@ -145,19 +140,15 @@ impl StreamedCall {
         };
         let value = |name| part::get(data, piece, name).map(|value| Argument::Value(value.text(data)));
         let text = string("stringValue").map(|text| Argument::Text(text.into_owned()));
-        let added = text
-            .or_else(|| value("numberValue"))
-            .or_else(|| value("boolValue"));
+        let number = || value("numberValue");
+        let added = text.or_else(number).or_else(|| value("boolValue"));
         // A null is as good as an absent argument.
         let Some(added) = added else {
             return;
         };
         let name = member(&path);
-        let length: usize = self
-            .arguments
-            .iter()
-            .map(|(name, known)| name.len() + known.len())
-            .sum();
+        let arguments = self.arguments.iter();
+        let length: usize = arguments.map(|(name, known)| name.len() + known.len()).sum();
         if length + name.len() + added.len() > self.limit {
             self.call.oversize = true;
             return;

@@ -35,10 +35,8 @@ pub(super) fn bound(view: &View) -> bool {
 pub(super) fn unbind(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
     let text = view.text_of(turn);
     let keys = ["thoughtSignature", "thought_signature"];
-    let signed = keys
-        .into_iter()
-        .filter_map(|key| view::without_member(text, part.span, key));
-    signed.collect()
+    let without = |key| view::without_member(text, part.span, key);
+    keys.into_iter().filter_map(without).collect()
 }
 
 pub(super) fn unbound_call(call: &str) -> Option<String> {
@@ -59,22 +57,16 @@ pub(super) fn omit(view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
 /// Parts of a turn with the members that only this wire has.
 pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
     let text = view.text_of(turn);
-    let parts = view
-        .turns
-        .get(turn)
-        .and_then(|t| json::get(text, t.span, "parts"));
+    let turn = view.turns.get(turn);
+    let parts = turn.and_then(|t| json::get(text, t.span, "parts"));
     parts.map_or(Vec::new(), |p| part::pieces(text, p))
 }
 
 /// First turn after the user's last content other than function responses.
 pub(super) fn current(view: &View) -> usize {
     let has_text = |t: &usize| {
-        view.turns[*t].role == Role::User
-            && view
-                .content(*t)
-                .parts
-                .iter()
-                .any(|p| p.kind != TurnPartKind::Result)
+        let is_text = |p: &TurnPart| p.kind != TurnPartKind::Result;
+        view.turns[*t].role == Role::User && view.content(*t).parts.iter().any(is_text)
     };
     (0..view.turns.len()).rev().find(has_text).map_or(0, |t| t + 1)
 }

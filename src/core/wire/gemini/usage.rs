@@ -82,10 +82,8 @@ impl ProviderUsage for GeminiUsage {
             out.push(format!("{}:{}", json::quote(name), now.as_ref().unwrap_or(raw)));
         }
         // Counters that an earlier leg has and the last one lacks.
-        let rest = four
-            .iter()
-            .zip(COUNTERS)
-            .filter_map(|(n, name)| Some((name, (*n)?)));
+        let counters = four.iter().zip(COUNTERS);
+        let rest = counters.filter_map(|(n, name)| Some((name, (*n)?)));
         out.extend(rest.map(|(name, n)| format!(r#""{name}":{n}"#)));
         Some(format!("{{{}}}", out.join(",")))
     }

@@ -32,10 +32,9 @@ pub(super) fn stream_opening(_: &View, answer: &SyntheticResponse<'_>, _: Framin
 }
 
 fn line(answer: &SyntheticResponse<'_>, text: &str, rest: &str) -> String {
+    let (model, at) = (json::quote(answer.model), rfc3339(answer.seconds()));
     format!(
-        r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,
-        json::quote(answer.model),
-        rfc3339(answer.seconds())
+        r#"{{"model":{model},"created_at":"{at}","message":{{"role":"assistant","content":{text}}},{rest}}}"#
     )
 }
 

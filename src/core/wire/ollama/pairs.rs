@@ -26,11 +26,8 @@ pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Tu
 /// Splits the message at the aside's line: the text before it with the call, the result, and the message
 /// with the text after it.
 pub(super) fn put_between(split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
-    let first = format!(
-        r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}}"#,
-        split.str(split.before),
-        pair.call,
-    );
+    let (before, call) = (split.str(split.before), &pair.call);
+    let first = format!(r#"{{"role":"assistant","content":"{before}","tool_calls":[{call}]}}"#);
     let mut made = vec![
         SyntheticTurn::new(Role::Assistant, first),
         SyntheticTurn::new(Role::Tool, result(pair)),
@@ -50,9 +47,6 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     } else {
         format!(r#","tool_call_id":{}"#, json::quote(&pair.call_id))
     };
-    format!(
-        r#"{{"role":"tool","content":{},"tool_name":"{}"{id}}}"#,
-        json::quote(pair.answer.text()),
-        pair.tool
-    )
+    let (text, tool) = (json::quote(pair.answer.text()), &pair.tool);
+    format!(r#"{{"role":"tool","content":{text},"tool_name":"{tool}"{id}}}"#)
 }

@@ -20,12 +20,8 @@ pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadRea
         stream: true,
         ..RequestFacts::for_operation(operation)
     };
-    walk::view(
-        View::unread(WireId::Ollama, body, facts),
-        &KEYS,
-        role,
-        read_member,
-    )
+    let view = View::unread(WireId::Ollama, body, facts);
+    walk::view(view, &KEYS, role, read_member)
 }
 
 pub(super) fn carry_over(_blocks: &[String], prompt: &str) -> String {

@@ -425,14 +425,11 @@ impl JoinedMessage {
         if let Some(all) = pieces.iter().map(text).collect::<Option<Vec<_>>>() {
             return Some(format!("\"{}\"", all.concat()));
         }
-        let blocks: Vec<String> = pieces
-            .iter()
-            .map(|p| match p {
-                ContentPiece::Text(text) => format!(r#"{{"type":"text","text":"{text}"}}"#),
-                ContentPiece::Block(raw) => raw.clone(),
-            })
-            .collect();
-        Some(format!("[{}]", blocks.join(",")))
+        let blocks = pieces.iter().map(|p| match p {
+            ContentPiece::Text(text) => format!(r#"{{"type":"text","text":"{text}"}}"#),
+            ContentPiece::Block(raw) => raw.clone(),
+        });
+        Some(format!("[{}]", blocks.collect::<Vec<_>>().join(",")))
     }
 
     /// Returns the edits that set the joined content and remove baton's calls.

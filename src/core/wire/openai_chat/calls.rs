@@ -100,13 +100,10 @@ pub(super) fn whole(state: &mut LegState, data: &[u8], call: Span) {
 fn extras(data: &[u8], element: Span) -> String {
     let own: [&[u8]; 4] = [b"index", b"id", b"type", b"function"];
     let members = json::members(data, element);
-    let others = members
-        .iter()
-        .filter(|(k, v)| !own.contains(&k.of(data)) && v.of(data) != b"null");
-    let texts: Vec<String> = others
-        .map(|(k, v)| format!("\"{}\":{}", k.text(data), v.text(data)))
-        .collect();
-    texts.join(",")
+    let members = members.iter();
+    let others = members.filter(|(k, v)| !own.contains(&k.of(data)) && v.of(data) != b"null");
+    let texts = others.map(|(k, v)| format!("\"{}\":{}", k.text(data), v.text(data)));
+    texts.collect::<Vec<_>>().join(",")
 }
 
 impl LegCalls {
@@ -132,25 +129,17 @@ impl LegCalls {
         // Elements without an index stay so, unless the stream is numbered by baton.
         let number = state.leg > 0 || !state.report.hidden.is_empty();
         if !rebuilt {
-            let edits = shown
-                .iter()
-                .filter_map(|(_, s, i)| index_edit(data, *s, *i, number));
+            let shown = shown.iter();
+            let edits = shown.filter_map(|(_, s, i)| index_edit(data, *s, *i, number));
             return CallListFate::Shown(edits.collect());
         }
-        let all: Vec<String> = shown
-            .into_iter()
-            .flat_map(|(buffered, span, index)| {
-                let now = span.text(data);
-                buffered
-                    .into_iter()
-                    .chain([now])
-                    .map(move |e| numbered(&e, index, number))
-            })
-            .collect();
-        if all.is_empty() {
-            CallListFate::Gone
-        } else {
-            CallListFate::Rebuilt(format!("[{}]", all.join(",")))
+        let all = shown.into_iter().flat_map(|(buffered, span, index)| {
+            let elements = buffered.into_iter().chain([span.text(data)]);
+            elements.map(move |e| numbered(&e, index, number))
+        });
+        match all.collect::<Vec<_>>().join(",") {
+            all if all.is_empty() => CallListFate::Gone,
+            all => CallListFate::Rebuilt(format!("[{all}]")),
         }
     }
 

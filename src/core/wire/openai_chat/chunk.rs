@@ -80,9 +80,8 @@ pub(super) fn texts(data: &[u8], content: Span) -> Vec<Span> {
         return vec![content.inner()];
     }
     let blocks = json::elements(data, content).into_iter();
-    blocks
-        .filter_map(|block| json::get_inner(data, block, "text"))
-        .collect()
+    let texts = blocks.filter_map(|block| json::get_inner(data, block, "text"));
+    texts.collect()
 }
 
 /// Meaning of a finish reason.
@@ -146,10 +145,11 @@ impl ChatIdentity {
 
     /// Creates a frame with these choices, and with usage if the agent requested it.
     pub(super) fn chunk(&self, choices: &str, usage: Option<&str>) -> Bytes {
-        let members = self.0.iter();
-        let mut all: Vec<String> = members
-            .map(|(key, raw)| format!("{}:{raw}", json::quote(key)))
-            .collect();
+        let members = self
+            .0
+            .iter()
+            .map(|(key, raw)| format!("{}:{raw}", json::quote(key)));
+        let mut all: Vec<String> = members.collect();
         if all.is_empty() {
             // No identity arrived, so this is the minimum that SDKs require.
             all.push(r#""id":"","object":"chat.completion.chunk","created":0,"model":"""#.to_owned());

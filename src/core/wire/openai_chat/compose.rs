@@ -31,12 +31,12 @@ pub(super) fn stream_opening(view: &View, answer: &SyntheticResponse<'_>, _: Fra
 }
 
 fn object(answer: &SyntheticResponse<'_>, kind: &str, choice: &str, usage: &str) -> String {
-    format!(
-        r#"{{"id":"{}","object":"{kind}","created":{},"model":{},"choices":[{choice}]{usage}}}"#,
+    let (id, at, model) = (
         answer.id("chatcmpl-"),
         answer.seconds(),
-        json::quote(answer.model)
-    )
+        json::quote(answer.model),
+    );
+    format!(r#"{{"id":"{id}","object":"{kind}","created":{at},"model":{model},"choices":[{choice}]{usage}}}"#)
 }
 
 /// Delta of the first chunk.
@@ -97,15 +97,16 @@ pub(super) fn ask_again(spoken: &LegOutput, pairs: &[HiddenPair], _ours: ToolNam
     let is_empty = |value: &Value| value.is_null() || *value == "" || *value == Value::Array(Vec::new());
     message.retain(|_, value| !is_empty(value));
     let content = message.shift_remove("content").unwrap_or_default();
-    let extras = message
+    let extras = message.iter();
+    let extras: String = extras
+        .map(|(key, value)| format!(",{}:{value}", json::quote(key)))
+        .collect();
+    let calls = pairs
         .iter()
-        .map(|(key, value)| format!(",{}:{value}", json::quote(key)));
-    let calls: Vec<&str> = pairs.iter().map(|p| p.call.as_str()).collect();
-    let own = format!(
-        r#"{{"role":"assistant","content":{content}{},"tool_calls":[{}]}}"#,
-        extras.collect::<String>(),
-        calls.join(",")
-    );
+        .map(|p| p.call.as_str())
+        .collect::<Vec<_>>()
+        .join(",");
+    let own = format!(r#"{{"role":"assistant","content":{content}{extras},"tool_calls":[{calls}]}}"#);
     let results = pairs.iter().map(result);
     Some([own].into_iter().chain(results).collect::<Vec<_>>().join(","))
 }

@@ -9,11 +9,8 @@ use crate::wire::view::{Role, TurnChange, View};
 
 /// Serializes the result of a hidden call as a message.
 pub(super) fn result(pair: &HiddenPair) -> String {
-    format!(
-        r#"{{"role":"tool","tool_call_id":{},"content":{}}}"#,
-        json::quote(&pair.call_id),
-        json::quote(pair.answer.text())
-    )
+    let (id, text) = (json::quote(&pair.call_id), json::quote(pair.answer.text()));
+    format!(r#"{{"role":"tool","tool_call_id":{id},"content":{text}}}"#)
 }
 
 /// Content of the first half, in the same form as the message's content. `null` if it is empty.
@@ -27,11 +24,9 @@ fn text_before(split: &SplitTurn<'_>) -> String {
         };
     };
     let here = split.here.span;
-    let mut blocks: Vec<String> = content.parts[..split.part]
-        .iter()
-        .filter(|p| list.holds(p.span.start))
-        .map(|p| split.str(p.span).into_owned())
-        .collect();
+    let parts = content.parts[..split.part].iter();
+    let parts = parts.filter(|p| list.holds(p.span.start));
+    let mut blocks: Vec<String> = parts.map(|p| split.str(p.span).into_owned()).collect();
     if !before.is_empty() {
         let open = split.str(Span::new(here.start, before.end));
         blocks.push(format!(
@@ -53,11 +48,10 @@ fn text_before(split: &SplitTurn<'_>) -> String {
 pub(super) fn hidden_call(call: &HiddenCall) -> String {
     let extras = call.raw.as_deref().filter(|r| !r.is_empty());
     let extras = extras.map(|r| format!(",{r}")).unwrap_or_default();
+    let (id, name) = (json::quote(&call.id), call.name());
+    let arguments = json::quote(call.put_back());
     format!(
-        r#"{{"id":{},"type":"function","function":{{"name":"{}","arguments":{}}}{extras}}}"#,
-        json::quote(&call.id),
-        call.name(),
-        json::quote(call.put_back())
+        r#"{{"id":{id},"type":"function","function":{{"name":"{name}","arguments":{arguments}}}{extras}}}"#
     )
 }
 
@@ -70,11 +64,8 @@ pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Tu
 /// Splits the message at the aside's line: the text before it with the call, the result, and the message
 /// with the text after it, if any.
 pub(super) fn put_between(split: &SplitTurn<'_>, pair: &HiddenPair) -> Vec<SyntheticTurn> {
-    let first = format!(
-        r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
-        text_before(split),
-        pair.call
-    );
+    let (text, call) = (text_before(split), &pair.call);
+    let first = format!(r#"{{"role":"assistant","content":{text},"tool_calls":[{call}]}}"#);
     let rest = split.rest().map(|rest| {
         let own = split.str(Span::new(rest.from, split.whole.end));
         SyntheticTurn::new(Role::Assistant, rest.prefix + &own)

@@ -112,9 +112,8 @@ fn read_member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
         b"n" => facts.many = json::number(value.of(text)).is_some_and(|n| n > 1),
         // Audio output cannot contain a sentinel.
         b"modalities" => {
-            facts.server_side |= json::elements(text, value)
-                .iter()
-                .any(|m| m.of(text) == b"\"audio\"")
+            let modes = json::elements(text, value);
+            facts.server_side |= modes.iter().any(|m| m.of(text) == b"\"audio\"");
         }
         b"tools" => view.tools = read_tools(text, value),
         _ => read_other(text, key, value, facts),

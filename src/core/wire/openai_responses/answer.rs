@@ -188,9 +188,8 @@ impl Dialect for ResponsesDialect {
 
     fn joined(&mut self, state: &LegState, last: &[u8], ending: Ending) -> Vec<Edit> {
         let later = state.leg > 0;
-        let stopped = ending
-            .next_input()
-            .map(|next_input| stopped(&self.usage.all(), next_input));
+        let next_input = ending.next_input();
+        let stopped = next_input.map(|next_input| stopped(&self.usage.all(), next_input));
         let now = ObjectOverrides {
             identity: later.then_some(&self.identity),
             previous: None,

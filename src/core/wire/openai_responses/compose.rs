@@ -80,10 +80,8 @@ fn first(view: &View, answer: &SyntheticResponse<'_>) -> Vec<(&'static str, Stri
 fn frames(events: &[(&'static str, String)]) -> Bytes {
     let events = events.iter().enumerate();
     let frames = events.map(|(n, (name, members))| {
-        sse::named(
-            name,
-            &format!(r#"{{"type":"{name}","sequence_number":{n},{members}}}"#),
-        )
+        let event = format!(r#"{{"type":"{name}","sequence_number":{n},{members}}}"#);
+        sse::named(name, &event)
     });
     frames.collect::<Vec<_>>().concat().into()
 }
@@ -112,9 +110,8 @@ fn object(
 /// Members that echo the request, with values as the agent spelled them.
 fn echoed(view: &View) -> String {
     let members = ECHOED.iter().map(|(name, absent)| {
-        let value = view
-            .member(&[name])
-            .map_or((*absent).into(), |span| view.str(span));
+        let value = view.member(&[name]);
+        let value = value.map_or((*absent).into(), |span| view.str(span));
         format!(r#""{name}":{value}"#)
     });
     members.collect::<Vec<_>>().join(",")
@@ -146,14 +143,10 @@ pub(super) fn ask_again(spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolName
     // reasoning then always lose their ids, here as in those requests.
     let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
     let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
-    let last_thought = items
-        .iter()
-        .rposition(|i| is_reasoning(i))
-        .filter(|_| ours_followed || !stored);
-    let others = items
-        .into_iter()
-        .enumerate()
-        .filter(|(_, i)| known || resendable(i));
+    let last_thought = items.iter().rposition(|i| is_reasoning(i));
+    let last_thought = last_thought.filter(|_| ours_followed || !stored);
+    let others = items.into_iter().enumerate();
+    let others = others.filter(|(_, i)| known || resendable(i));
     let mut all: Vec<String> = others
         .map(|(at, item)| {
             // The API rejects an id without its reasoning, or one in a different position than before.

@@ -20,11 +20,10 @@ pub(super) fn hidden_call(call: &HiddenCall) -> String {
     if let Some(raw) = call.raw.as_deref().filter(|_| call.complete) {
         return raw.to_owned();
     }
+    let (id, name) = (json::quote(&call.id), call.name());
+    let arguments = json::quote(call.put_back());
     format!(
-        r#"{{"type":"function_call","status":"completed","call_id":{},"name":"{}","arguments":{}}}"#,
-        json::quote(&call.id),
-        call.name(),
-        json::quote(call.put_back())
+        r#"{{"type":"function_call","status":"completed","call_id":{id},"name":"{name}","arguments":{arguments}}}"#
     )
 }
 
@@ -143,11 +142,8 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 /// Serializes the result of the call with this id as an item.
 pub(super) fn output(call_id: &str, answer: &HiddenResult) -> String {
-    format!(
-        r#"{{"type":"function_call_output","call_id":{},"output":{}}}"#,
-        json::quote(call_id),
-        json::quote(answer.text())
-    )
+    let (id, output) = (json::quote(call_id), json::quote(answer.text()));
+    format!(r#"{{"type":"function_call_output","call_id":{id},"output":{output}}}"#)
 }
 
 /// Finds the items that siblings name, at or after offset `from`. One walk serves all of them.
@@ -243,9 +239,8 @@ impl ReferencedItems {
             }
             found.first = turn;
             let is_call = |id: Span| {
-                CALLS
-                    .iter()
-                    .any(|prefix| id.of(view.text_of(turn)).starts_with(prefix))
+                let id = id.of(view.text_of(turn));
+                CALLS.iter().any(|prefix| id.starts_with(prefix))
             };
             if item.id.is_some_and(is_call) {
                 found.call = Some(turn);

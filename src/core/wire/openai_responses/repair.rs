@@ -14,10 +14,8 @@ use super::item::ResponsesItem;
 /// that have lost their reasoning stay without their ids.
 pub(super) fn after_cut(view: &View, cut: usize) -> Vec<TurnChange> {
     let text: &[u8] = &view.body;
-    let items: Vec<ResponsesItem> = view.turns[cut + 1..]
-        .iter()
-        .map(|t| ResponsesItem::read(text, t.span))
-        .collect();
+    let after = view.turns[cut + 1..].iter();
+    let items: Vec<_> = after.map(|t| ResponsesItem::read(text, t.span)).collect();
     let lost = lost(view, cut, &items);
     let gone = lost.iter().map(|i| TurnChange::LeftOut(cut + 1 + i));
     let mut changes: Vec<TurnChange> = gone.collect();
@@ -104,17 +102,14 @@ fn is_reasoning(text: &[u8], item: &ResponsesItem) -> bool {
 /// agent and not the cut ended the transcript there.
 fn followed(items: &[ResponsesItem]) -> Vec<bool> {
     let mut by_the_model = true;
-    let mut all: Vec<bool> = items
-        .iter()
-        .rev()
-        .map(|item| {
-            let followed = by_the_model;
-            if item.part != TurnPartKind::Thinking {
-                by_the_model = item.part != TurnPartKind::Result;
-            }
-            followed
-        })
-        .collect();
+    let newest_first = items.iter().rev().map(|item| {
+        let followed = by_the_model;
+        if item.part != TurnPartKind::Thinking {
+            by_the_model = item.part != TurnPartKind::Result;
+        }
+        followed
+    });
+    let mut all: Vec<bool> = newest_first.collect();
     all.reverse();
     all
 }
@@ -148,10 +143,8 @@ fn reasoning_went_first(view: &View, cut: usize) -> bool {
         turn.role == Role::Assistant
             && ResponsesItem::read(&view.body, turn.span).part == TurnPartKind::Thinking
     };
-    let run = view.turns[..cut]
-        .iter()
-        .rev()
-        .take_while(|t| t.role == Role::Assistant);
+    let newest_first = view.turns[..cut].iter().rev();
+    let run = newest_first.take_while(|t| t.role == Role::Assistant);
     let flags: Vec<bool> = run.map(thinking).collect();
     flags.windows(2).any(|pair| pair == [true, true])
 }

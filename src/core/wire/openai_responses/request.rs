@@ -57,12 +57,9 @@ struct BodyWalk {
 
 pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
     let text: &[u8] = body;
+    let facts = RequestFacts::for_operation(operation);
     let mut found = BodyWalk {
-        view: View::unread(
-            WireId::OpenaiResponses,
-            body,
-            RequestFacts::for_operation(operation),
-        ),
+        view: View::unread(WireId::OpenaiResponses, body, facts),
         additional: None,
         led: false,
         taken: false,
@@ -94,14 +91,10 @@ pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadRea
 
 pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
     let mut all = blocks.to_vec();
-    all.push(format!(
-        r#"{{"type":"input_text","text":{}}}"#,
-        json::quote(prompt)
-    ));
-    format!(
-        r#"{{"type":"message","role":"user","content":[{}]}}"#,
-        all.join(",")
-    )
+    let prompt = json::quote(prompt);
+    all.push(format!(r#"{{"type":"input_text","text":{prompt}}}"#));
+    let all = all.join(",");
+    format!(r#"{{"type":"message","role":"user","content":[{all}]}}"#)
 }
 
 /// The text always becomes a message item. A transcript that is a single string was made a list before.

@@ -77,17 +77,15 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
     }
     let content = json::get(text, item, "content").unwrap_or_default();
     let parts = (0..).zip(json::elements(text, content));
-    parts
-        .filter_map(|(n, part)| Some((n, part_text(text, part)?)))
-        .collect()
+    let texts = parts.filter_map(|(n, part)| Some((n, part_text(text, part)?)));
+    texts.collect()
 }
 
 /// Returns the edits that escape the text of an output item.
 pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit> {
     let texts_of_item = texts(text, item).into_iter();
-    texts_of_item
-        .flat_map(|(_, literal)| escaper.breaks(text, literal.inner()))
-        .collect()
+    let breaks = texts_of_item.flat_map(|(_, literal)| escaper.breaks(text, literal.inner()));
+    breaks.collect()
 }
 
 /// Text literal of a content part, if it is the model's text.

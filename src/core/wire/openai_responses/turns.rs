@@ -118,9 +118,8 @@ fn own_item(
     let id = match kind {
         InjectedKind::Sentinel | InjectedKind::Aside => {
             let rest = id.of(&view.body).get(prefix..)?;
-            Uuid::try_parse_ascii(rest)
-                .ok()
-                .filter(|_| item.reference || whole)?
+            let id = Uuid::try_parse_ascii(rest).ok();
+            id.filter(|_| item.reference || whole)?
         }
         // As a whole item it is an ordinary message.
         InjectedKind::Filler | InjectedKind::SyntheticResponse => {
