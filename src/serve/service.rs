@@ -158,12 +158,8 @@ impl Service {
         let waiting = move || Some(waiting.upgrade()?.load().waiting_exchanges());
         metrics.count_waiting_by(move || waiting().unwrap_or_default());
         let draining = Arc::new(AtomicBool::new(false));
-        let ready = readiness::of(
-            Arc::clone(&store),
-            journal.clone(),
-            Arc::clone(&app.config),
-            Arc::clone(&draining),
-        );
+        let (config, ends) = (Arc::clone(&app.config), Arc::clone(&draining));
+        let ready = readiness::of(Arc::clone(&store), journal.clone(), config, ends);
         let state = Arc::new(AdminState {
             metrics,
             ready,
@@ -227,12 +223,9 @@ impl Service {
         tokio::spawn(async move { ready().await });
         // The admin listener stays open while streams drain, so that `/readyz` reports it.
         let (end, until_drained) = watch::channel(false);
-        let admin = tokio::spawn(admin::serve(
-            self.admin,
-            self.admin_certificate,
-            self.state,
-            Box::pin(is_true(until_drained)),
-        ));
+        let drained_now = Box::pin(is_true(until_drained));
+        let admin = admin::serve(self.admin, self.admin_certificate, self.state, drained_now);
+        let admin = tokio::spawn(admin);
         let draining = self.draining;
         let delay = self.app.config.server.stop_delay;
         let stop = Box::pin(async move {
@@ -244,9 +237,8 @@ impl Service {
         let store = Arc::clone(self.app.sessions.store());
         let sweeper = tokio::spawn(sweep(store, Arc::clone(&self.app.config)));
         let journal = self.app.journal.clone();
-        self.data
-            .run(self.gateway, stop, Arc::clone(&self.app.closing))
-            .await;
+        let closing = Arc::clone(&self.app.closing);
+        self.data.run(self.gateway, stop, closing).await;
         // The app and the hook hold the queue's other senders.
         drop((self.app, self.events));
         // The queue closes with the last exchange.

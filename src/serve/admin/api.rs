@@ -190,10 +190,8 @@ async fn body(state: &AdminState, id: &str, side: &str, params: &QueryParams) ->
 /// Returns the part of a running response that has arrived.
 async fn live(state: &AdminState, id: &str) -> ApiResult {
     let wanted = id.to_owned();
-    match read_one(state, ApiError::NO_EXCHANGE, move |q| q.row(&wanted))
-        .await?
-        .open
-    {
+    let row = read_one(state, ApiError::NO_EXCHANGE, move |q| q.row(&wanted));
+    match row.await?.open {
         // The journal has the response of an exchange that has ended.
         false => shown(&json!({"open": false, "parts": []})),
         true => shown(&json!({"open": true, "parts": state.journal.live_answer(id)})),
@@ -220,9 +218,8 @@ async fn search(state: &AdminState, params: &QueryParams) -> ApiResult {
 async fn savings(state: &AdminState, params: &QueryParams) -> ApiResult {
     let by = params.text("by").unwrap_or_else(|| "day".to_owned());
     let group = BillGroup::named(&by).ok_or_else(|| {
-        ApiError::bad(format!(
-            "by: {by:?} is not one of day, model, conversation, handoff, client"
-        ))
+        let why = format!("by: {by:?} is not one of day, model, conversation, handoff, client");
+        ApiError::bad(why)
     })?;
     let start = |text: String| {
         let why = format!("since: {text:?} is not {}", PeriodStart::SPELLINGS);
@@ -304,10 +301,10 @@ async fn event(news: LiveEvent, dir: PathBuf) -> Option<Bytes> {
             id,
             conversation,
             at_ms,
-        } => (
-            "begun",
-            json!({"id": id, "conversation": conversation, "at_ms": at_ms}).to_string(),
-        ),
+        } => {
+            let begun = json!({"id": id, "conversation": conversation, "at_ms": at_ms});
+            ("begun", begun.to_string())
+        }
         LiveEvent::Draft { run } => ("draft", json!({"run": run}).to_string()),
         LiveEvent::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
         LiveEvent::Ended { id } => {

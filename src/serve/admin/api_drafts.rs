@@ -50,10 +50,10 @@ impl Fields {
         let text = self.text(field)?;
         match &text {
             Some(text) if text.trim().is_empty() => bad(field, "it is empty"),
-            Some(text) if text.len() > limits::PROMPT => bad(
-                field,
-                format!("it has {} bytes, more than {}", text.len(), limits::PROMPT),
-            ),
+            Some(text) if text.len() > limits::PROMPT => {
+                let why = format!("it has {} bytes, more than {}", text.len(), limits::PROMPT);
+                bad(field, why)
+            }
             _ => Ok(text),
         }
     }
@@ -95,10 +95,8 @@ fn wanted(body: Map<String, Value>) -> ApiResult<DraftOrder> {
             .into_iter()
             .find(|field| fields.0.contains_key(*field))
     {
-        return bad(
-            field,
-            "a prompt needs no draft: leave out this field or the prompt",
-        );
+        let why = "a prompt needs no draft: leave out this field or the prompt";
+        return bad(field, why);
     }
     let ask = DraftRequest {
         origin: HandoffOrigin::Api,
@@ -123,9 +121,8 @@ fn wanted(body: Map<String, Value>) -> ApiResult<DraftOrder> {
 /// Requests a handoff of a conversation.
 pub(super) async fn ask(state: &AdminState, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
     let wanted = wanted(body_in_json(headers, body)?)?;
-    let repeated = headers
-        .get(IDEMPOTENCY_KEY)
-        .map(|value| value.to_str().unwrap_or_default());
+    let repeated = headers.get(IDEMPOTENCY_KEY);
+    let repeated = repeated.map(|value| value.to_str().unwrap_or_default());
     if repeated.is_some_and(|value| value.is_empty() || value.len() > KEY_CHARS) {
         return Err(ApiError::bad(format!(
             "{IDEMPOTENCY_KEY} must have 1 to {KEY_CHARS} characters"

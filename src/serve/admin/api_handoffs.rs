@@ -81,9 +81,8 @@ pub(super) async fn all(
 /// Returns the stored handoffs that are only drafts in review.
 fn in_review(state: &AdminState) -> Vec<HandoffId> {
     let open = state.drafting.all_open().into_iter();
-    open.filter(DraftRecord::is_for_review)
-        .filter_map(|draft| draft.handoff)
-        .collect()
+    let reviewed = open.filter(DraftRecord::is_for_review);
+    reviewed.filter_map(|draft| draft.handoff).collect()
 }
 
 /// Returns the handoffs with these ids that are still in the store, in the order of `ids`.
@@ -94,11 +93,8 @@ pub(super) async fn named(state: &AdminState, ids: &[String]) -> ApiResult<Vec<V
     let records = records(state, None, 0).await?;
     let find = |id: &String| records.iter().find(|handoff| handoff.id.to_string() == *id);
     let documents = documents::by_handoff(&state.store, true).await?;
-    Ok(ids
-        .iter()
-        .filter_map(find)
-        .map(|handoff| short(handoff, &documents))
-        .collect())
+    let found = ids.iter().filter_map(find);
+    Ok(found.map(|handoff| short(handoff, &documents)).collect())
 }
 
 /// Reads a handoff's record with its prompt, whoever it belongs to.
@@ -131,15 +127,11 @@ pub(super) async fn one(state: &AdminState, id: &str) -> ApiResult {
     let whole = state.store.handoff(&found.principal, found.id).await?;
     let prompt = &whole.as_ref().unwrap_or(found).prompt;
     let document = document(state, found).await?;
-    let map = map(
-        &records,
-        found.id,
-        &documents::by_handoff(&state.store, true).await?,
-    );
+    let documents = documents::by_handoff(&state.store, true).await?;
+    let map = map(&records, found.id, &documents);
     let (conversation, wanted) = (found.conversation.clone(), found.id.to_string());
-    let exchange = read(state, move |q| q.fired_in(&conversation, &wanted))
-        .await?
-        .flatten();
+    let exchange = read(state, move |q| q.fired_in(&conversation, &wanted)).await?;
+    let exchange = exchange.flatten();
     let mut value = short(found, &DocumentsByHandoff::new());
     value["prompt"] = json!(prompt);
     value["lineage"] = json!(lineage);
@@ -148,9 +140,8 @@ pub(super) async fn one(state: &AdminState, id: &str) -> ApiResult {
     value["document"] = document;
     value["carried"] = json!(found.carried);
     let (conversation, id) = (found.conversation.clone(), found.id);
-    let calls = read(state, move |q| q.called_again(&conversation, id))
-        .await?
-        .flatten();
+    let calls = read(state, move |q| q.called_again(&conversation, id)).await?;
+    let calls = calls.flatten();
     let pairs = looked_up::pairs_since(&state.store, found).await?;
     value["looked_up_again"] = json!(carry::looked_up_again(calls, &pairs, &Redactor::new(&[])));
     value["history_bytes"] = json!(found.history_bytes);
@@ -164,11 +155,8 @@ fn map(records: &[Handoff], id: HandoffId, documents: &DocumentsByHandoff) -> Ve
     let tree = lineage::tree(records, id);
     let branch = |placed: &LineageEntry| {
         let handoff = by_id.get(&placed.id)?;
-        let title = handoff
-            .reason
-            .as_deref()
-            .map(str::trim)
-            .filter(|reason| !reason.is_empty());
+        let reason = handoff.reason.as_deref().map(str::trim);
+        let title = reason.filter(|reason| !reason.is_empty());
         let title = title.unwrap_or_else(|| distinctive_line(&handoff.prompt));
         Some(json!({
             "id": placed.id,

@@ -180,8 +180,7 @@ pub(super) fn boxed(answer: FullResponse) -> AnyResponse {
 pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> FullResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
-    answer
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    let kind = HeaderValue::from_static(kind);
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
     answer
 }

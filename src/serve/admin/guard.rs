@@ -88,10 +88,8 @@ fn from_own_page(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return hosts::other_site(headers).is_none();
     };
-    let named = origin
-        .to_str()
-        .ok()
-        .and_then(|origin| Some(origin.split_once("://")?.1));
+    let origin = origin.to_str().ok();
+    let named = origin.and_then(|origin| Some(origin.split_once("://")?.1));
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
     matches!((named, host), (Some(named), Some(host)) if named.eq_ignore_ascii_case(host))
 }

@@ -13,9 +13,8 @@ const ROWS: usize = 100;
 
 /// Parses a JSON body. Its content type is required, because forms of other sites' pages cannot have it.
 pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> ApiResult<T> {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok());
     // Parameters such as a charset may follow.
     if !kind.is_some_and(|kind| kind.starts_with(JSON)) {
         return Err(ApiError::bad(format!("the body's content-type must be {JSON}")));

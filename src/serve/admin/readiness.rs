@@ -98,9 +98,8 @@ impl Report {
 
     /// Whether a check of this name has succeeded.
     pub fn is_ok(&self, name: &str) -> bool {
-        self.checks
-            .iter()
-            .any(|check| check.name == name && check.state == State::Ok)
+        let is_it = |check: &Check| check.name == name && check.state == State::Ok;
+        self.checks.iter().any(is_it)
     }
 
     /// Reason for not being ready or being degraded: `stopping`, or the first required dependency that fails,

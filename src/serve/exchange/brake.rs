@@ -49,11 +49,8 @@ pub(crate) fn charge(app: &App, event: &mut ExchangeEvent) {
     if let Some(plan) = charge.plan.as_ref().filter(|_| !event.plan_windows.is_empty()) {
         enter(plan, EntryKind::Windows(event.plan_windows.clone()));
     }
-    let host = app
-        .config
-        .upstreams
-        .get(&event.upstream)
-        .map(|upstream| upstream.host());
+    let upstream = app.config.upstreams.get(&event.upstream);
+    let host = upstream.map(|upstream| upstream.host());
     let Some(kind) = event.charged(&app.prices, &host.unwrap_or_default()) else {
         return;
     };
@@ -208,10 +205,8 @@ async fn tell_model(exchange: &mut Exchange, accounts: &[Account], text: &str, k
     }
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Told));
-    for account in accounts
-        .iter()
-        .filter(|account| account.nearly_used_up().is_some())
-    {
+    let is_nearly_used_up = |account: &&Account| account.nearly_used_up().is_some();
+    for account in accounts.iter().filter(is_nearly_used_up) {
         if let Some(kind) = kind.clone() {
             app.sessions
                 .enter_soon(&ctx.principal, &account.key, entry(app, kind));
@@ -260,10 +255,8 @@ pub(super) async fn go(exchange: &Exchange, words: &str) -> StoreResult<BrakeAns
         let granted = EntryKind::Granted(account.grant(dollars));
         // Other budgets have room left and keep their limits.
         if account.used_up().is_some() || account.is_stopped() {
-            account.ledger = app
-                .sessions
-                .enter(&ctx.principal, &account.key, entry(app, granted))
-                .await?;
+            let granted = entry(app, granted);
+            account.ledger = app.sessions.enter(&ctx.principal, &account.key, granted).await?;
         }
     }
     ctx.recorder.note(|e| e.brake = Some(BrakeOutcome::Released));
@@ -305,9 +298,8 @@ async fn of_command(exchange: &Exchange) -> StoreResult<Option<Vec<Account>>> {
     let Ok(Some(policy)) = policy(exchange) else {
         return Ok(None);
     };
-    entered(exchange, accounts(exchange, &policy), false)
-        .await
-        .map(Some)
+    let entered = entered(exchange, accounts(exchange, &policy), false);
+    entered.await.map(Some)
 }
 
 /// Returns the client's policy with the budget that the request declares; `None` if it limits nothing.
@@ -332,9 +324,8 @@ pub(super) fn charge_command(exchange: &Exchange) {
 
 fn charge_at_end(exchange: &Exchange, accounts: &[Account], continues: bool) {
     let ctx = &exchange.ctx;
-    let (plan, counted): (Vec<_>, Vec<_>) = accounts
-        .iter()
-        .partition(|account| account.kind == AccountKind::Plan);
+    let is_plan = |account: &&Account| account.kind == AccountKind::Plan;
+    let (plan, counted): (Vec<_>, Vec<_>) = accounts.iter().partition(is_plan);
     let charge = Charge {
         principal: ctx.principal.clone(),
         keys: counted.iter().map(|account| account.key.clone()).collect(),

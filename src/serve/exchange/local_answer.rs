@@ -51,9 +51,8 @@ impl Exchange {
 
     /// Ends a response after the draft that it shows. The rest of the response has already been sent.
     pub(super) fn end_shown(&self, shown: &ShownDraft, handoff: Option<&Handoff>) -> AgentResponse {
-        shown
-            .line()
-            .close(self.view_bytes(handoff) as u64 / BYTES_PER_TOKEN);
+        let tokens = self.view_bytes(handoff) as u64 / BYTES_PER_TOKEN;
+        shown.line().close(tokens);
         self.ctx.recorder.note(|e| e.streamed = true);
         self.ctx.recorder.decide(ExchangeOutcome::Complete);
         Response::new(ResponseBody::whole(Bytes::new()))
@@ -199,10 +198,8 @@ async fn continuation(exchange: Exchange, work: ResponseWork) -> ResponseBody {
     let body = read.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let error: Option<Value> = serde_json::from_slice(&body).ok();
     let wire = exchange.offered.wire();
-    let error = error.map_or_else(
-        || wire.error_body(ProxyError::unreadable(parts.status.as_u16())),
-        |error| error.to_string(),
-    );
+    let unreadable = || wire.error_body(ProxyError::unreadable(parts.status.as_u16()));
+    let error = error.map_or_else(unreadable, |error| error.to_string());
     let is_begun = exchange.begun_draft().is_some();
     ResponseBody::whole(wire.stream_error(exchange.form().framing(), &error, is_begun))
 }

@@ -150,9 +150,8 @@ impl PlannedExchange {
     /// # Errors
     /// The store cannot be reached.
     pub(super) fn live(&self) -> StoreResult<&Arc<LiveConversation>> {
-        self.live
-            .as_ref()
-            .ok_or_else(|| StoreError::new("the store could not be read"))
+        let live = self.live.as_ref();
+        live.ok_or_else(|| StoreError::new("the store could not be read"))
     }
 
     /// Hash that identifies a repetition of this request.
@@ -226,11 +225,8 @@ pub(super) async fn plan(
     if let Some(handoff) = resumed {
         app.documents.resumed(&ctx.principal, handoff);
     }
-    Ok(PlannedExchange::new(
-        ParsedRequest { call, body, weight },
-        reader.live,
-        plan,
-    ))
+    let received = ParsedRequest { call, body, weight };
+    Ok(PlannedExchange::new(received, reader.live, plan))
 }
 
 /// Logs a store failure, and returns the fault of a request that needs the store.

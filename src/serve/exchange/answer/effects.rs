@@ -68,9 +68,8 @@ impl Exchange {
             // If this write fails, a request that continues by the id fails upstream with an error.
             ResponseEffect::WriteId { shown, origin } => {
                 let store = self.app.sessions.store();
-                let written = store
-                    .put_response_id(&self.ctx.principal, &shown, &origin.written())
-                    .await;
+                let (principal, upstream) = (&self.ctx.principal, origin.written());
+                let written = store.put_response_id(principal, &shown, &upstream).await;
                 ("response id", written.map(|()| LegEvent::Written))
             }
             ResponseEffect::Send { leg, pause, failed } => {

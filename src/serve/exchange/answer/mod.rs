@@ -100,11 +100,8 @@ async fn show(
     after: Option<&Handoff>,
 ) -> AgentResponse {
     let (parts, body) = response.into_parts();
-    if let Some(branch) = exchange
-        .branch
-        .as_ref()
-        .filter(|_| exchange.app.config.handoff.nudge_limit)
-    {
+    let branch = exchange.branch.as_ref();
+    if let Some(branch) = branch.filter(|_| exchange.app.config.handoff.nudge_limit) {
         let now_ms = exchange.app.clock.now_ms();
         // Providers state in these headers how much of a subscription's limit is left.
         branch.note_limits(&headers::limits(&parts.headers, now_ms), now_ms);
@@ -146,12 +143,8 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
     if let Some(live) = offered.live.as_ref().filter(|_| !offered.call.side_call) {
         live.spoken.saw(first.messages);
     }
-    VerdictInput::new(
-        &exchange.plan(),
-        first,
-        exchange.tooled(),
-        exchange.app.config.handoff.max_chain.max(1),
-    )
+    let max_chain = exchange.app.config.handoff.max_chain.max(1);
+    VerdictInput::new(&exchange.plan(), first, exchange.tooled(), max_chain)
 }
 
 impl Exchange {

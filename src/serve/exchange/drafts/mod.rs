@@ -105,9 +105,8 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
         ..DraftRequest::automatic()
     };
     let drafting = &exchange.app.drafting;
-    let begun = drafting
-        .begin(live.key(), live.principal(), request.into())
-        .ok()?;
+    let begun = drafting.begin(live.key(), live.principal(), request.into());
+    let begun = begun.ok()?;
     if let (Some(cut), Some(branch)) = (due.cut, &exchange.branch) {
         tracing::info!(
             exchange = exchange.ctx.id,
@@ -125,10 +124,8 @@ pub(in crate::exchange) fn automatic_job(exchange: &Exchange, due: DueHandoff) -
 pub(super) fn save(exchange: &Exchange, draft: Uuid, handoff: &Handoff) {
     let app = &exchange.app;
     let directory = &app.config.handoff.save_dir;
-    let Some(directory) = directory
-        .clone()
-        .filter(|_| handoff.origin == HandoffOrigin::Auto)
-    else {
+    let directory = directory.clone();
+    let Some(directory) = directory.filter(|_| handoff.origin == HandoffOrigin::Auto) else {
         return;
     };
     let text = format!("{}\n", app.redactor.text(&handoff.prompt).trim_end());

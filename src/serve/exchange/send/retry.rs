@@ -33,9 +33,8 @@ pub(super) async fn retry(sent: Sent) -> Result<Sent, AgentResponse> {
     while let Some(retry) = next.take() {
         prepare(&mut exchange, &retry);
         let answered = sender::once(&exchange, &retry.request, LegKind::First).await;
-        let accepted = answered
-            .as_ref()
-            .is_ok_and(|answered| answered.status().is_success());
+        let status = answered.as_ref().map(Response::status);
+        let accepted = status.is_ok_and(|status| status.is_success());
         settle(&mut exchange, &retry, accepted).await;
         // Upstream does not respond anymore, so the agent gets the first refusal.
         let Ok(answered) = answered else { break };
@@ -90,10 +89,10 @@ async fn refusal(
             Ok(error) => Ok((parts, error)),
             Err(fault) => Err(exchange.ctx.refuse(fault)),
         },
-        Err(body) => Err(relay::answer(
-            &exchange.ctx,
-            Ok(Response::from_parts(parts, body)),
-        )),
+        Err(body) => {
+            let response = Response::from_parts(parts, body);
+            Err(relay::answer(&exchange.ctx, Ok(response)))
+        }
     }
 }
 

@@ -52,10 +52,8 @@ pub(super) async fn or_own(
     }
     let answered = once(exchange, &request, kind).await;
     let is_refused = |response: &Response<_>| refuses_model(response.status().as_u16());
-    let refused = request
-        .model
-        .clone()
-        .filter(|_| answered.as_ref().is_ok_and(is_refused));
+    let is_refused = answered.as_ref().is_ok_and(is_refused);
+    let refused = request.model.clone().filter(|_| is_refused);
     let Some(model) = refused else {
         return (request, answered);
     };
@@ -105,10 +103,8 @@ pub(in crate::exchange) async fn once(
         tracing::info!(exchange = ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
     }
     // Some wires name the model in the path.
-    let routed = leg
-        .model
-        .as_deref()
-        .and_then(|model| route::with_model(target, model));
+    let model = leg.model.as_deref();
+    let routed = model.and_then(|model| route::with_model(target, model));
     let target = routed.as_deref().unwrap_or(target);
     let body = RopeBody::new(rope);
     ctx.recorder.leg_sent(body.left());
