@@ -109,10 +109,9 @@ pub fn near_limit(limits: &[UsageLimit], now_ms: u64) -> Option<UsageLimit> {
 pub fn opens_ms<'h>(header: impl Fn(&str) -> Option<&'h str>, body: &[u8], now_ms: u64) -> Option<u64> {
     let paused = requested_pause(&header).map(|pause| now_ms.saturating_add(pause.as_millis() as u64));
     let used_up = || {
-        let limits = limits(&header, now_ms)
-            .into_iter()
-            .filter(|limit| limit.used >= 1.0);
-        limits.map(|limit| limit.resets_ms).max()
+        let limits = limits(&header, now_ms).into_iter();
+        let used_up = limits.filter(|limit| limit.used >= 1.0);
+        used_up.map(|limit| limit.resets_ms).max()
     };
     let opens = paused.or_else(used_up).or_else(|| stated_in_body(body, now_ms));
     opens.filter(|opens| *opens > now_ms)
@@ -126,10 +125,8 @@ fn stated_in_body(body: &[u8], now_ms: u64) -> Option<u64> {
     if let Some(seconds) = error["resets_at"].as_f64() {
         return Some(epoch_ms(seconds));
     }
-    let mut delays = error["details"]
-        .as_array()?
-        .iter()
-        .filter_map(|it| it["retryDelay"].as_str());
+    let details = error["details"].as_array()?.iter();
+    let mut delays = details.filter_map(|it| it["retryDelay"].as_str());
     Some(now_ms.saturating_add(duration_ms(delays.next()?)?))
 }
 

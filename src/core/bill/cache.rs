@@ -50,9 +50,8 @@ impl CacheRule {
     pub fn for_model(model: &str, long: bool) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
         // Bedrock puts the region and the vendor before the name: `eu.anthropic.claude-…`.
-        let name = name
-            .rsplit_once("anthropic.")
-            .map_or(name.as_str(), |(_, tail)| tail);
+        let tail = name.rsplit_once("anthropic.").map(|(_, tail)| tail);
+        let name = tail.unwrap_or(&name);
         // The first match counts, so a general prefix must follow the exact ones.
         let row = RULES.iter().find(|(beginning, ..)| name.starts_with(beginning));
         let rule = row.map_or(OTHERS, |&(_, least_tokens, lifetime_ms)| Self {

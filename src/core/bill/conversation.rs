@@ -135,10 +135,8 @@ impl ConversationBill {
     /// Adds the next exchange, and returns its bill.
     pub fn add(&mut self, exchange: &BilledExchange) -> ExchangeBill {
         let answered = || {
-            exchange
-                .requests
-                .iter()
-                .filter_map(|request| Some((request, request.usage?)))
+            let requests = exchange.requests.iter();
+            requests.filter_map(|request| Some((request, request.usage?)))
         };
         let mut bill = ExchangeBill {
             cost: Some(Cost::default()),
@@ -163,11 +161,10 @@ impl ConversationBill {
             self.caching += usage;
         }
         // The carry-over prompt is output that the agent would not have paid for without baton.
-        let output = answered()
-            .filter(|(request, _)| !request.own)
-            .map(|(_, usage)| usage.output)
-            .sum::<u64>()
-            .saturating_sub((exchange.prompt_bytes as f64 * PROMPT_TOKENS_PER_BYTE) as u64);
+        let agents = answered().filter(|(request, _)| !request.own);
+        let output: u64 = agents.map(|(_, usage)| usage.output).sum();
+        let prompt = (exchange.prompt_bytes as f64 * PROMPT_TOKENS_PER_BYTE) as u64;
+        let output = output.saturating_sub(prompt);
         if self.is_aside(exchange, main) {
             bill.without = Some(self.as_sent(exchange, main, usage));
             return bill;
@@ -312,10 +309,8 @@ impl ConversationBill {
             return self.ratio.tokens(exchange.received_bytes);
         }
         let grown = self.ratio.tokens(exchange.received_bytes - before.bytes);
-        before
-            .tokens
-            .saturating_add(before.replaced)
-            .saturating_add(grown)
+        let whole = before.tokens.saturating_add(before.replaced);
+        whole.saturating_add(grown)
     }
 }
 

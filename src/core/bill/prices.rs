@@ -155,21 +155,17 @@ impl PriceTable {
     /// The model of this name, from the provider that serves the host, or from any if none does.
     pub fn model(&self, name: &str, host: &str) -> Option<&ModelPrices> {
         let name = bare_name(name);
-        let mut candidates: Vec<_> = self
-            .provider
-            .iter()
-            .filter(|provider| provider.serves(host))
-            .collect();
+        let serving = self.provider.iter().filter(|provider| provider.serves(host));
+        let mut candidates: Vec<_> = serving.collect();
         // A gateway's host is in no table; its models are those of the providers.
         if candidates.is_empty() {
             candidates.extend(&self.provider);
         }
         let models = candidates.into_iter().flat_map(|provider| &provider.model);
         // The most exact pattern wins, and the first of equally exact ones.
-        models
-            .filter_map(|model| Some((model.exactness(&name)?, model)))
-            .reduce(|best, next| if next.0 > best.0 { next } else { best })
-            .map(|(_, model)| model)
+        let matching = models.filter_map(|model| Some((model.exactness(&name)?, model)));
+        let best = matching.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        best.map(|(_, model)| model)
     }
 
     /// The rates of a request; `None` if the table does not have its model.
@@ -191,10 +187,8 @@ impl ProviderPrices {
 impl ModelPrices {
     /// Number of literal characters in the most exact matching pattern. An exact name outranks any pattern.
     fn exactness(&self, name: &str) -> Option<usize> {
-        let matching = self
-            .names
-            .iter()
-            .filter(|pattern| glob(pattern.as_bytes(), name.as_bytes()));
+        let matches = |pattern: &&String| glob(pattern.as_bytes(), name.as_bytes());
+        let matching = self.names.iter().filter(matches);
         let literal = |pattern: &String| match pattern.contains('*') {
             true => pattern.bytes().filter(|byte| *byte != b'*').count(),
             // A name without `*` is exact, even with a digit left open.
@@ -215,19 +209,15 @@ impl PriceRow {
     fn holds(&self, query: &PriceQuery<'_>) -> bool {
         let day = query.at_ms / 86_400_000;
         let minute = query.at_ms / 60_000 % 1440;
-        let since = self
-            .since
-            .as_deref()
-            .is_none_or(|since| day_number(since).is_some_and(|first| first <= day));
+        let has_begun = |since| day_number(since).is_some_and(|first| first <= day);
+        let since = self.since.as_deref().is_none_or(has_begun);
         let is_within = |(from, to)| match from <= to {
             true => (from..to).contains(&minute),
             // The hours cross midnight.
             false => minute >= from || minute < to,
         };
-        let hours = self
-            .hours
-            .as_deref()
-            .is_none_or(|hours| minutes(hours).is_some_and(is_within));
+        let hours = self.hours.as_deref();
+        let hours = hours.is_none_or(|hours| minutes(hours).is_some_and(is_within));
         let conditions = [&self.speed, &self.service_tier];
         let served = conditions
             .iter()

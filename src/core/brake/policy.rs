@@ -88,10 +88,8 @@ pub fn parse_dollars(text: &str) -> Result<u64, &'static str> {
     let number = text.trim();
     let number = number.strip_prefix('$').unwrap_or(number);
     let is_plain = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let dollars = number
-        .parse::<f64>()
-        .ok()
-        .filter(|dollars| is_plain && DOLLARS.contains(dollars));
+    let dollars = number.parse::<f64>().ok();
+    let dollars = dollars.filter(|dollars| is_plain && DOLLARS.contains(dollars));
     let dollars =
         dollars.ok_or("a budget is a number of US dollars from 0.01 to 1000000, such as 5 or 2.50")?;
     Ok((dollars * MICRODOLLARS).round() as u64)

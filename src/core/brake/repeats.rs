@@ -140,9 +140,8 @@ pub fn repeated_call(view: &View, tags: &[String], kept_from: usize) -> Option<R
 
 /// The last turn that contains the user's words.
 fn last_of_user(transcript: &Transcript<'_>, tags: &[String]) -> Option<usize> {
-    (0..transcript.len())
-        .rev()
-        .find(|at| has_users_words(transcript, *at, tags))
+    let mut newest_first = (0..transcript.len()).rev();
+    newest_first.find(|at| has_users_words(transcript, *at, tags))
 }
 
 fn has_users_words(transcript: &Transcript<'_>, at: usize, tags: &[String]) -> bool {
@@ -170,10 +169,9 @@ pub fn opening(view: &View, tags: &[String]) -> Option<String> {
     let transcript = Transcript::from_view(view);
     let first = (0..transcript.len()).find(|at| has_users_words(&transcript, *at, tags))?;
     let before = (0..first).filter_map(|at| transcript.turn(at));
-    let system = before
-        .filter(|turn| turn.role == Role::System)
-        .flat_map(|turn| turn.parts());
-    let mut name: String = system.map(|part| part.text()).collect();
+    let system = before.filter(|turn| turn.role == Role::System);
+    let parts = system.flat_map(|turn| turn.parts());
+    let mut name: String = parts.map(|part| part.text()).collect();
     name.push_str(&users_words(&transcript, first, tags));
     Some(name)
 }
@@ -214,9 +212,8 @@ impl CountedCall {
     fn new(used: &ToolUse<'_>, failed: bool) -> Self {
         let (name, arguments) = tools::called(used.call.named(), &used.call.given());
         let kind = ToolKind::from_call(&name, &arguments);
-        let command = (kind == ToolKind::Shell)
-            .then(|| tools::command(&arguments))
-            .flatten();
+        let is_shell = kind == ToolKind::Shell;
+        let command = is_shell.then(|| tools::command(&arguments)).flatten();
         let effect = match (kind, &command) {
             (ToolKind::Shell, Some(line)) if commands::is_read_only(line) => CallEffect::Nothing,
             // A failed edit left the file as it was, so it is not progress.
@@ -227,29 +224,22 @@ impl CountedCall {
             }
             _ => CallEffect::Nothing,
         };
-        let shown = command.clone().unwrap_or_else(|| {
-            let path = tools::paths(kind, &arguments).into_iter().next();
-            [Some(name.clone()), path]
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
-                .join(" ")
-        });
-        Self {
+        let shown = command
+            .clone()
+            .unwrap_or_else(|| match tools::paths(kind, &arguments).first() {
+                Some(path) => format!("{name} {path}"),
+                None => name.clone(),
+            });
+        let called = Called {
+            name: &name,
+            arguments: &arguments,
+            kind,
+            command,
             effect,
-            keys: keys(
-                used,
-                &Called {
-                    name: &name,
-                    arguments: &arguments,
-                    kind,
-                    command,
-                    effect,
-                    failed,
-                },
-            ),
-            shown: one_line(&shown, MAX_SHOWN_BYTES),
-        }
+            failed,
+        };
+        let (keys, shown) = (keys(used, &called), one_line(&shown, MAX_SHOWN_BYTES));
+        Self { effect, keys, shown }
     }
 }
 
@@ -314,9 +304,8 @@ fn plain_arguments(arguments: &Value, command: Option<&str>) -> String {
     let Value::Object(members) = arguments else {
         return command.map_or_else(|| arguments.to_string(), |line| line.trim().to_owned());
     };
-    let kept = members
-        .iter()
-        .filter(|(name, _)| !DESCRIPTIONS.contains(&name.as_str()));
+    let members = members.iter();
+    let kept = members.filter(|(name, _)| !DESCRIPTIONS.contains(&name.as_str()));
     let mut kept: Vec<String> = kept.map(|(name, value)| format!("{name}={value}")).collect();
     // Models write the members in any order.
     kept.sort_unstable();
@@ -346,9 +335,10 @@ pub(super) fn plain_result(text: &str) -> String {
     let (mut plain, mut before) = (Vec::new(), "");
     while let Some(word) = words.next() {
         let is_duration = words.peek().is_some_and(|next| UNITS.contains(next)) && is_number(bare(word));
+        let name = bare(before);
         let is_named = VOLATILE_NAMES
             .iter()
-            .any(|name| name.eq_ignore_ascii_case(bare(before)));
+            .any(|known| known.eq_ignore_ascii_case(name));
         plain.push(match is_duration || is_named || is_volatile(word) {
             true => "~",
             false => word,

@@ -151,11 +151,9 @@ fn spent_line(accounts: &[Account]) -> Option<String> {
     // The account of the session comes first.
     let account = accounts.first()?;
     let spent = &account.ledger.spent;
-    let all: Vec<String> = BudgetUnit::ALL
-        .into_iter()
-        .filter(|unit| unit.in_full(unit.amount(spent)) >= unit.least_shown())
-        .map(|unit| shown(unit, unit.amount(spent)))
-        .collect();
+    let is_shown = |unit: &BudgetUnit| unit.in_full(unit.amount(spent)) >= unit.least_shown();
+    let units = BudgetUnit::ALL.into_iter().filter(is_shown);
+    let all: Vec<String> = units.map(|unit| shown(unit, unit.amount(spent))).collect();
     let unpriced = match account.ledger.unpriced {
         0 => String::new(),
         calls => format!(
@@ -179,10 +177,8 @@ fn list(items: Vec<String>) -> Option<String> {
 /// The finished work: changed files, and checks that passed.
 fn done(seen: &SeenFacts) -> Option<String> {
     let files = seen.files.iter().map(|file| format!("{} changed", file.path));
-    let passed = seen
-        .verification
-        .iter()
-        .filter(|run| run.has_passed() == Some(true));
+    let runs = seen.verification.iter();
+    let passed = runs.filter(|run| run.has_passed() == Some(true));
     let passed = passed.map(|run| match run.stale {
         Some(false) => format!("`{}` passed", run.command),
         // An unknown state counts as stale, so that no pass is claimed for files that may have changed.

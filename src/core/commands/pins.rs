@@ -149,15 +149,11 @@ pub fn unpin(carried: &CarriedTexts, number: &str, prefix: &str) -> CommandReply
     let pin = known.and_then(|n| pins.get(n));
     let rule = known.and_then(|n| rules.get(n.checked_sub(pins.len())?));
     if let Some(gone) = pin {
+        let (pinned, unpinned) = (None, Some(gone.clone()));
+        let gone = listed(std::slice::from_ref(gone));
         return CommandReply {
-            change: Some(RecordChange::Pins {
-                pinned: None,
-                unpinned: Some(gone.clone()),
-            }),
-            ..CommandReply::new(format!(
-                "no longer pinned:\n{}",
-                listed(std::slice::from_ref(gone))
-            ))
+            change: Some(RecordChange::Pins { pinned, unpinned }),
+            ..CommandReply::new(format!("no longer pinned:\n{gone}"))
         };
     }
     if let Some(gone) = rule {

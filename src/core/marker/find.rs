@@ -69,9 +69,8 @@ pub(crate) fn stem_at(text: &[u8], word: usize) -> Option<usize> {
         return Some(word);
     }
     let start = word.checked_sub(WORD_IN_PROGRESS)?;
-    text[start..]
-        .starts_with(note::PROGRESS.as_bytes())
-        .then_some(start)
+    let is_progress = text[start..].starts_with(note::PROGRESS.as_bytes());
+    is_progress.then_some(start)
 }
 
 /// Finds the markers within `span`, given the [`stems`] of the whole text. Also returns the stems there that
@@ -160,11 +159,8 @@ fn broken_at(text: &[u8], start: usize, from: usize) -> Option<RawMarker> {
 /// Whether a marker fills its line: except for blanks, both sides are line breaks or the ends of the string.
 fn whole_line(text: &[u8], span: Span) -> bool {
     let blanks = |bytes: &[u8]| bytes.iter().take_while(|b| **b == b' ').count();
-    let leading = text[..span.start]
-        .iter()
-        .rev()
-        .take_while(|b| **b == b' ')
-        .count();
+    let before = text[..span.start].iter().rev();
+    let leading = before.take_while(|b| **b == b' ').count();
     let before = &text[..span.start - leading];
     // A quote or `\n` that is itself escaped is text, and not an end.
     let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)

@@ -106,9 +106,8 @@ fn ids(given: &[u8]) -> Option<(Uuid, Uuid)> {
         return None;
     }
     let filled = |with: u8| {
-        let rest = PATTERN[given.len()..]
-            .iter()
-            .map(|&c| if c == b'-' { c } else { with });
+        let rest = PATTERN[given.len()..].iter();
+        let rest = rest.map(|&c| if c == b'-' { c } else { with });
         let whole: Vec<u8> = given.iter().copied().chain(rest).collect();
         Uuid::try_parse_ascii(&whole).ok()
     };
@@ -146,11 +145,8 @@ const ATTRIBUTES: usize = 64;
 /// Offset after an opening tag at the start of the text, and after the blanks that follow it.
 pub(crate) fn after_opening(text: &[u8], inside: Span) -> Option<usize> {
     let at = after_blanks(text, inside.start, inside.end);
-    Some(after_blanks(
-        text,
-        after_tag(text, at, inside.end, OPEN)?,
-        inside.end,
-    ))
+    let after = after_tag(text, at, inside.end, OPEN)?;
+    Some(after_blanks(text, after, inside.end))
 }
 
 /// Offset after a closing tag at `from` and the two line breaks after it. Returns `from` if the text does not
@@ -164,9 +160,8 @@ pub(crate) fn after_closing(text: &[u8], inside: Span, from: usize) -> usize {
 /// Whether the text before `at` consists only of blanks and at most one opening tag.
 pub(crate) fn starts_at(text: &[u8], inside: Span, at: usize) -> bool {
     let blank = || {
-        json::unescape(Span::new(inside.start, at).of(text))
-            .trim()
-            .is_empty()
+        let before = json::unescape(Span::new(inside.start, at).of(text));
+        before.trim().is_empty()
     };
     after_opening(text, inside) == Some(at) || blank()
 }

@@ -61,12 +61,9 @@ fn for_people(reason: Option<&str>) -> String {
 /// Formats a reason as one line of at most [`REASON_CHARS`] characters, without characters that would end the
 /// emphasis or begin a marker.
 fn one_line(reason: &str) -> String {
-    let plain: String = reason
-        .replace("[[", " ")
-        .replace("]]", " ")
-        .chars()
-        .map(|c| if acts(c) || c == '*' { ' ' } else { c })
-        .collect();
+    let plain = reason.replace("[[", " ").replace("]]", " ");
+    let shown = |c: char| if acts(c) || c == '*' { ' ' } else { c };
+    let plain: String = plain.chars().map(shown).collect();
     let words: Vec<&str> = plain.split_whitespace().collect();
     let line = words.join(" ");
     let line = line.trim_end_matches(['.', ' ']);
@@ -112,10 +109,9 @@ impl SealedBody {
         let tagged = restored(prompt);
         // Without words to restore, the second attempt would verify the same prompt again.
         let tagged = matches!(tagged, Cow::Owned(_)).then_some(tagged);
-        std::iter::once(Cow::Borrowed(prompt))
-            .chain(tagged)
-            .find(|prompt| keys.verifies(principal, id, prompt, self.seal.of(text)))
-            .map(Cow::into_owned)
+        let mut forms = std::iter::once(Cow::Borrowed(prompt)).chain(tagged);
+        let sealed = forms.find(|prompt| keys.verifies(principal, id, prompt, self.seal.of(text)));
+        sealed.map(Cow::into_owned)
     }
 }
 
@@ -144,10 +140,10 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMarker], i: usize) -> Option<
             )
         }
         // Without a closing line, only the line for users certainly belongs to the sentinel.
-        _ => (
-            None,
-            raw_line_for_people(text, open.end, inside.end).unwrap_or(open.end),
-        ),
+        _ => {
+            let line = raw_line_for_people(text, open.end, inside.end);
+            (None, line.unwrap_or(open.end))
+        }
     };
     Some(Sentinel {
         id,

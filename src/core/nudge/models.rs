@@ -86,9 +86,8 @@ fn generation(name: &str) -> Option<Generation> {
 
 /// Parses a number after at most one letter, with only letters after it.
 fn major(word: &str) -> Option<u32> {
-    let digits = word
-        .strip_prefix(|c: char| c.is_ascii_lowercase())
-        .unwrap_or(word);
+    let digits = word.strip_prefix(|c: char| c.is_ascii_lowercase());
+    let digits = digits.unwrap_or(word);
     let (number, rest) = number(digits)?;
     rest.bytes().all(|b| b.is_ascii_lowercase()).then_some(number)
 }

@@ -59,10 +59,8 @@ impl StepsLeft {
 pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
     let items = todo_list(&Transcript::from_view(view).tool_uses(), from);
     let is_models = |turn: &Turn| turn.role.may_be_models();
-    let runs = view
-        .turns
-        .get(from..)?
-        .chunk_by(|a, b| is_models(a) == is_models(b));
+    let turns = view.turns.get(from..)?;
+    let runs = turns.chunk_by(|a, b| is_models(a) == is_models(b));
     let calls = runs.filter(|run| is_models(&run[0])).count();
     let of = |is: fn(TodoState) -> bool| items.iter().filter(|todo| is(todo.item.state)).count();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

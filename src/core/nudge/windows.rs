@@ -122,9 +122,8 @@ fn bare(model: &str) -> &str {
 fn longest<'a>(rows: impl Iterator<Item = (&'a str, u64)> + Clone, names: [&str; 2]) -> Option<u64> {
     names.into_iter().find_map(|name| {
         let known = rows.clone().filter(|(beginning, _)| name.starts_with(beginning));
-        known
-            .max_by_key(|(beginning, _)| beginning.len())
-            .map(|(_, window)| window)
+        let longest = known.max_by_key(|(beginning, _)| beginning.len());
+        longest.map(|(_, window)| window)
     })
 }
 

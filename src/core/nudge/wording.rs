@@ -77,12 +77,14 @@ fn notice(text: &str) -> String {
 
 fn context_use(tokens: u64, window: Option<u64>) -> String {
     match window.filter(|window| *window > 0) {
-        Some(window) => format!(
-            "about {} of {} tokens ({}%)",
-            grouped(tokens),
-            grouped(window),
-            (tokens.saturating_mul(100) / window).min(100)
-        ),
+        Some(window) => {
+            let percent = (tokens.saturating_mul(100) / window).min(100);
+            format!(
+                "about {} of {} tokens ({percent}%)",
+                grouped(tokens),
+                grouped(window)
+            )
+        }
         None => format!("about {} tokens", grouped(tokens)),
     }
 }

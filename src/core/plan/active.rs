@@ -230,10 +230,8 @@ impl CutTargetLookup<'_> {
     fn resumed_head(&self, handoff: &Handoff, until: Option<(usize, usize)>) -> String {
         let view = &self.reading.view;
         let is_of_wire = handoff.wire == view.wire && !handoff.head.is_empty();
-        match is_of_wire
-            .then(|| preamble::prompt_of_head(view, &handoff.head))
-            .flatten()
-        {
+        let prompt = is_of_wire.then(|| preamble::prompt_of_head(view, &handoff.head));
+        match prompt.flatten() {
             // A request that continues a stored history does not begin with a preamble.
             Some(prompt) if view.facts.previous.is_none() => self.new_head(&prompt, until),
             _ => self.head(handoff, until),

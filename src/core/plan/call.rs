@@ -89,16 +89,12 @@ impl AgentCall {
 ///
 /// Cache breakpoints move from request to request and are left out.
 pub fn opening(view: &View) -> String {
-    let first_user = view
-        .turns
-        .iter()
-        .position(|t| t.role == Role::User)
-        .unwrap_or_default();
+    let first_user = view.turns.iter().position(|t| t.role == Role::User);
+    let first_user = first_user.unwrap_or_default();
     // Everything up to the first user message stays the same in all requests of a conversation.
     let parts = (0..=first_user).flat_map(|turn| view.content(turn).parts);
-    let texts = parts
-        .filter(|p| p.kind == TurnPartKind::Text)
-        .filter_map(|p| Some(json::unescape(view.text(p.text?))));
+    let texts = parts.filter(|p| p.kind == TurnPartKind::Text);
+    let texts = texts.filter_map(|p| Some(json::unescape(view.text(p.text?))));
     let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
     match &view.facts.previous {
         // Upstream stores the conversation's opening.

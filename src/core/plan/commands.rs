@@ -90,7 +90,8 @@ fn without_quoted(reading: &RequestReading, tooled: bool, policy: &Policy<'_>) -
         return None;
     }
     let beside = view.facts.structured || tooled;
-    (beside || command(view, policy).is_none())
+    let may_quote = beside || command(view, policy).is_none();
+    may_quote
         .then(|| notes::without_quoted(reading, policy.look, has_tools))
         .flatten()
 }
@@ -120,11 +121,8 @@ pub fn handoff_to_resume(id: &str, records: &Records) -> Known<Result<Arc<Handof
 ///
 /// `before` is the previous status of the handoff's document. `drift` describes changes in the repository.
 pub fn resumed_text(handoff: &Handoff, before: Option<HandoffStatus>, drift: Option<&Drift>) -> String {
-    let mut text = format!(
-        "from here on the model continues from the handoff {}{}.",
-        brief(handoff.id),
-        handoff.about()
-    );
+    let (id, about) = (brief(handoff.id), handoff.about());
+    let mut text = format!("from here on the model continues from the handoff {id}{about}.");
     if let Some(before) = before.filter(|before| *before != HandoffStatus::Active) {
         text += &format!(" The handoff was {}; it is active again.", before.name());
     }

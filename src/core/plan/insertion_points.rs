@@ -106,10 +106,9 @@ fn belonging(call: &AgentCall, live: &KnownConversation, pairs: &[HiddenPair]) -
         false => vec![false; pairs.len()],
     };
     let belongs = proven.into_iter().zip(view.are_here(&siblings));
-    let belonging = pairs
-        .iter()
-        .zip(belongs)
-        .filter(|(pair, (proven, here))| *here && (*proven || pair.conversation == live.key));
+    let pairs = pairs.iter().zip(belongs);
+    let belonging =
+        pairs.filter(|(pair, (proven, here))| *here && (*proven || pair.conversation == live.key));
     belonging.map(|(pair, _)| Arc::new(pair.clone())).collect()
 }
 

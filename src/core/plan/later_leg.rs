@@ -76,6 +76,7 @@ impl PlannedRequest<'_> {
     ///
     /// `routed` is the model that the handoff names, if any.
     fn after<'b>(&'b self, head: &'b str, routed: Option<&'b str>, kept_from: Option<usize>) -> Rewrite<'b> {
+        let recalls = self.offer.recall_next;
         Rewrite {
             cut: match kept_from {
                 Some(turn) => Cut::BeforeTurn { turn, head },
@@ -83,11 +84,7 @@ impl PlannedRequest<'_> {
             },
             // The thinking of the kept turns is bound to the history that was cut.
             omitted: kept_from.map(|_| self.reading.view.turns.len()),
-            tools: Some(
-                self.policy
-                    .tools
-                    .with(self.offer.recall_next, self.offer.recall_next),
-            ),
+            tools: Some(self.policy.tools.with(recalls, recalls)),
             model: self.known_model(routed),
             ..self.as_received(true)
         }
@@ -137,9 +134,8 @@ impl LegAttempts {
 }
 
 fn backoff(attempt: u32) -> Duration {
-    FIRST_PAUSE
-        .saturating_mul(2u32.saturating_pow(attempt))
-        .min(LONGEST_PAUSE)
+    let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(attempt));
+    pause.min(LONGEST_PAUSE)
 }
 
 #[cfg(test)]

@@ -103,9 +103,8 @@ impl<'a> PlannedRequest<'a> {
     /// Model that the request goes to; empty if it names none.
     pub fn model(self) -> &'a str {
         let requested = self.reading.view.facts.model.as_deref();
-        self.known_model(self.pin.routed())
-            .or(requested)
-            .unwrap_or_default()
+        let routed = self.known_model(self.pin.routed());
+        routed.or(requested).unwrap_or_default()
     }
 
     /// Formats the sentinel of a handoff. `keys` is called only if the sentinel contains the prompt, which
@@ -141,10 +140,9 @@ impl<'a> PlannedRequest<'a> {
     /// Counts pairs that were not placed in the request although they belong to it.
     pub fn lost(&self, first: &RewriteOutcome) -> usize {
         let (pairs, here) = (&self.places.pairs, &self.places.beside_calls);
-        lost(self.reading, self.pin.cut(), pairs, here, &first.placed)
-            .iter()
-            .filter(|id| !self.places.without_searches.contains(id))
-            .count()
+        let lost = lost(self.reading, self.pin.cut(), pairs, here, &first.placed);
+        let is_told = |id: &&uuid::Uuid| !self.places.without_searches.contains(id);
+        lost.iter().filter(is_told).count()
     }
 
     /// The part of the request that the model does not see.
@@ -227,11 +225,9 @@ impl PlannedRequest<'_> {
         let said = match query.by_user {
             true => {
                 let gone = self.before_kept(query.kept);
-                UserMessages::from_transcript(
-                    &Transcript::from_view(&gone),
-                    self.policy.look.tags,
-                    self.pin.carry_over().as_deref(),
-                )
+                let carry_over = self.pin.carry_over();
+                let gone = Transcript::from_view(&gone);
+                UserMessages::from_transcript(&gone, self.policy.look.tags, carry_over.as_deref())
             }
             false => UserMessages::default(),
         };

@@ -90,12 +90,9 @@ impl Planner {
         let previous = call.reading.view.facts.previous.as_ref();
         let cut = newest.map(|newest| newest.sentinel.id);
         let from = newest.map_or(0, |newest| newest.turn);
-        newest
-            .map(active::meant)
-            .into_iter()
-            .chain(previous.map(|previous| Need::Response(previous.id.clone())))
-            .chain([call.pairs_after(cut, from)])
-            .collect()
+        let previous = previous.map(|previous| Need::Response(previous.id.clone()));
+        let needs = newest.map(active::meant).into_iter().chain(previous);
+        needs.chain([call.pairs_after(cut, from)]).collect()
     }
 
     /// Plans as far as the records reach.

@@ -124,10 +124,8 @@ impl KnownConversation {
 
     /// Positions of thinking that requests cut at this handoff leave out.
     pub(super) fn omissions(&self, handoff: HandoffId) -> Vec<Position> {
-        let of_cut = self
-            .omissions
-            .iter()
-            .filter(|omission| omission.handoff == handoff);
+        let omissions = self.omissions.iter();
+        let of_cut = omissions.filter(|omission| omission.handoff == handoff);
         of_cut.map(|omission| omission.position.clone()).collect()
     }
 }

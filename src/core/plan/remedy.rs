@@ -96,9 +96,8 @@ impl PlannedRequest<'_> {
         let is_bound = self.offer.untooled == Some(ToolOmission::BoundHistory);
         let may_help =
             before.may_be_followed() && is_bound && self.reading.view.wire().is_prefix_mismatch(error);
-        may_help
-            .then(|| self.without_thinking(&before.request, Some(true)))
-            .flatten()
+        let retry = may_help.then(|| self.without_thinking(&before.request, Some(true)));
+        retry.flatten()
     }
 
     /// Builds the request without any thinking after its cut; `None` if the sent one had none.
@@ -125,10 +124,8 @@ impl PlannedRequest<'_> {
 /// Bytes of thinking that a request leaves out.
 fn left_out(rewritten: &RewriteOutcome) -> usize {
     let changes = rewritten.changes.iter();
-    changes
-        .filter(|change| change.why == ChangeReason::Thinking)
-        .map(|change| change.removed)
-        .sum()
+    let thinking = changes.filter(|change| change.why == ChangeReason::Thinking);
+    thinking.map(|change| change.removed).sum()
 }
 
 #[cfg(test)]

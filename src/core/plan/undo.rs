@@ -80,10 +80,9 @@ impl PlannedRequest<'_> {
         let tokens = (view.body.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
         let over = query.window.and_then(|window| tokens.checked_sub(window));
         if let Some(over) = over.filter(|over| *over > 0) {
+            let (tokens, over) = (short(tokens), short(over));
             return Ok(refused(format!(
-                "nothing was undone: the model would see about {} tokens, {} more than its window holds.",
-                short(tokens),
-                short(over)
+                "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
             )));
         }
         let in_force = before.as_ref().map(|before| before.id);
@@ -94,10 +93,9 @@ impl PlannedRequest<'_> {
             ),
             None => "the whole history again".to_owned(),
         };
+        let (id, tokens) = (brief(target), short(tokens));
         let text = format!(
-            "the handoff {} was undone. The model sees {sees}, about {} tokens. The same command reverts this.",
-            brief(target),
-            short(tokens)
+            "the handoff {id} was undone. The model sees {sees}, about {tokens} tokens. The same command reverts this."
         );
         Ok(done(target, UndoOutcome::Undone, text, in_force))
     }

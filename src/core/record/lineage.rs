@@ -55,10 +55,8 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
 pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<LineageEntry> {
     let all = map(handoffs);
     // A beginning has a depth of zero, no siblings and no parent.
-    let known: HashMap<HandoffId, Option<HandoffId>> = handoffs
-        .iter()
-        .map(|handoff| (handoff.id, handoff.parent))
-        .collect();
+    let known = handoffs.iter().map(|handoff| (handoff.id, handoff.parent));
+    let known: HashMap<HandoffId, Option<HandoffId>> = known.collect();
     let begins = |placed: &LineageEntry| {
         let parent = known.get(&placed.id).copied().flatten();
         parent.is_none_or(|parent| !known.contains_key(&parent))

@@ -58,17 +58,13 @@ impl ResponseOrigin {
 
     /// Parses the stored form.
     pub fn read(written: &str) -> Self {
-        if let Some(id) = written
-            .strip_prefix(HANDOFF)
-            .and_then(|id| Uuid::try_parse(id).ok())
-        {
+        let id = written.strip_prefix(HANDOFF);
+        if let Some(id) = id.and_then(|id| Uuid::try_parse(id).ok()) {
             return Self::Handoff(id);
         }
         // Upstream's ids never begin with a brace.
-        let open = written
-            .starts_with('{')
-            .then(|| serde_json::from_str(written).ok());
-        match open.flatten() {
+        let is_object = written.starts_with('{');
+        match is_object.then(|| serde_json::from_str(written).ok()).flatten() {
             Some(open) => Self::Open(open),
             None => Self::Response(written.to_owned()),
         }

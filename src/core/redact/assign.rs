@@ -70,10 +70,8 @@ impl NameScan {
             let Some(value) = next else { return };
             super::worked(value.end - value.start);
             self.value(from, secret_name, &value, found);
-            next = (value.listed)
-                .then(|| after_comma(bytes, value.end))
-                .flatten()
-                .and_then(|at| self::value(bytes, start, at));
+            let after = value.listed.then(|| after_comma(bytes, value.end));
+            next = after.flatten().and_then(|at| self::value(bytes, start, at));
             next = next.map(|next| AssignedValue { listed: true, ..next });
         }
     }
@@ -270,12 +268,8 @@ fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
     }
     let listed = in_list(rest, at);
     let start = from + listed.unwrap_or(at);
-    let escapes = bytes
-        .get(start..)?
-        .iter()
-        .take(4)
-        .take_while(|b| **b == b'\\')
-        .count();
+    let first = bytes.get(start..)?.iter().take(4);
+    let escapes = first.take_while(|b| **b == b'\\').count();
     let quote = bytes.get(start + escapes).copied();
     let quoted = matches!(quote, Some(b'"' | b'\'' | b'`'));
     let start = if quoted { start + escapes + 1 } else { start };

@@ -125,11 +125,9 @@ fn forth(bytes: &[u8], mut at: usize, limit: usize) -> usize {
 
 /// Start of the base64 lines before `at`.
 fn back(bytes: &[u8], limit: usize, at: usize) -> usize {
-    let run = bytes[limit..at]
-        .iter()
-        .rev()
-        .take_while(|b| is_base64(**b) || b.is_ascii_whitespace() || **b == b'\\');
-    let run = run.count();
+    let before = bytes[limit..at].iter().rev();
+    let is_encoded = |b: &&u8| is_base64(**b) || b.is_ascii_whitespace() || **b == b'\\';
+    let run = before.take_while(is_encoded).count();
     super::worked(run);
     at - run
 }
@@ -300,17 +298,15 @@ pub(super) fn user(start: usize, end: usize, found: &mut Matches<'_>) {
     let bytes = found.text().as_bytes();
     let rest = &bytes[end..bytes.len().min(end + NEAR)];
     let blank = run(rest, |b| matches!(b, b' ' | b'=' | b'"' | b'\'' | b'\\'));
-    let len = rest[blank..]
-        .iter()
-        .position(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'\''));
+    let ends = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'"' | b'\'');
+    let len = rest[blank..].iter().position(ends);
     let word = &rest[blank..][..len.unwrap_or(rest.len() - blank)];
     super::worked(rest.len());
     let Some(colon) = memchr::memchr(b':', word).filter(|at| *at > 0) else {
         return;
     };
-    let password = word[colon + 1..]
-        .strip_suffix(b"\\")
-        .unwrap_or(&word[colon + 1..]);
+    let password = &word[colon + 1..];
+    let password = password.strip_suffix(b"\\").unwrap_or(password);
     if password.len() < 3 || is_template(password) || password.starts_with(b"/") {
         return;
     }

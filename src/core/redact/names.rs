@@ -61,10 +61,8 @@ pub(super) fn secret_name(name: &str) -> Option<SecretName> {
     {
         words.pop();
     }
-    let last = words
-        .last()?
-        .trim_end_matches(|c: char| c.is_ascii_digit())
-        .to_owned();
+    let last = words.last()?;
+    let last = last.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
     let ends = |all: &[&str]| all.iter().any(|end| last.ends_with(end));
     let is = |all: &[&str]| all.contains(&last.as_str());
     let before = words.len().checked_sub(2).map_or("", |i| words[i].as_str());
@@ -105,9 +103,8 @@ pub(super) fn secret_name(name: &str) -> Option<SecretName> {
 }
 
 fn harmless_key(words: &[String]) -> bool {
-    words
-        .iter()
-        .any(|word| WORDS.harmless_keys.contains(&word.as_str()))
+    let is_harmless = |word: &String| WORDS.harmless_keys.contains(&word.as_str());
+    words.iter().any(is_harmless)
 }
 
 /// Splits a name into lower-case words: `dbPassword`, `DB_PASSWORD`, `db-password`, `APIKey`.

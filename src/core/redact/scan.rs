@@ -127,12 +127,10 @@ impl Keywords {
             let counts = word.bytes().any(|b| b.is_ascii_uppercase());
             counts.then_some(word)
         };
+        let acts = words.into_iter().map(|(word, act)| (act, spelled(word)));
         Self {
             automaton: automaton.ok(),
-            acts: words
-                .into_iter()
-                .map(|(word, act)| (act, spelled(word)))
-                .collect(),
+            acts: acts.collect(),
             rules,
         }
     }
@@ -197,11 +195,8 @@ impl CredentialScan<'_, '_> {
     }
 
     fn rule(&mut self, n: u16, start: usize) {
-        if self
-            .match_ends
-            .get(&n)
-            .is_some_and(|match_end| start < *match_end)
-        {
+        let match_end = self.match_ends.get(&n);
+        if match_end.is_some_and(|match_end| start < *match_end) {
             return;
         }
         let rule = &KEYWORDS.rules[usize::from(n)];

@@ -48,15 +48,11 @@ fn looks_random(word: &str) -> bool {
     let has = |is: fn(&u8) -> bool| bytes.iter().any(is);
     let all = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit);
     let class = |b: u8| (b.is_ascii_digit(), b.is_ascii_uppercase());
-    let changes = bytes
-        .windows(2)
-        .filter(|two| class(two[0]) != class(two[1]))
-        .count();
+    let neighbours = bytes.windows(2);
+    let changes = neighbours.filter(|two| class(two[0]) != class(two[1])).count();
     // Names have one or two numbers, and in a single place.
-    let numbers = bytes
-        .split(|b| !b.is_ascii_digit())
-        .filter(|run| !run.is_empty())
-        .count();
+    let runs = bytes.split(|b| !b.is_ascii_digit());
+    let numbers = runs.filter(|run| !run.is_empty()).count();
     all && numbers > 1 && changes * 10 >= bytes.len() * CHANGES && values::entropy(bytes) >= ENTROPY
 }
 

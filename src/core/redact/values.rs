@@ -92,10 +92,8 @@ fn is_identifier(value: &[u8]) -> bool {
 /// Whether letters look like words: with vowels, and capitals only at the start of words.
 fn is_word(letters: &[u8]) -> bool {
     let vowels = letters.iter().filter(|b| b"aeiouyAEIOUY".contains(b)).count();
-    let turns = letters
-        .windows(2)
-        .filter(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase())
-        .count();
+    let is_turn = |two: &&[u8]| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase();
+    let turns = letters.windows(2).filter(is_turn).count();
     letters.len() <= 4 || vowels * 6 >= letters.len() && turns * 4 <= letters.len()
 }
 
@@ -121,9 +119,8 @@ fn is_place(value: &[u8]) -> bool {
 
 /// Whether a value looks like a token on its own.
 pub(super) fn is_token(value: &[u8]) -> bool {
-    let printable = value
-        .iter()
-        .all(|b| (b'!'..=b'~').contains(b) && !b"\"'`()<>{}[];,".contains(b));
+    let is_printable = |b: &u8| (b'!'..=b'~').contains(b) && !b"\"'`()<>{}[];,".contains(b);
+    let printable = value.iter().all(is_printable);
     if !printable
         || value.len() < 8
         || is_template(value)
@@ -183,9 +180,8 @@ fn is_password(value: &[u8], spelled: ValueForm) -> bool {
         return false;
     }
     let lower = lower(value);
-    let letters = value
-        .iter()
-        .all(|b| b.is_ascii_alphabetic() || b"_-.:/".contains(b));
+    let is_letter = |b: &u8| b.is_ascii_alphabetic() || b"_-.:/".contains(b);
+    let letters = value.iter().all(is_letter);
     if WORDS.placeholders.contains(&lower.as_str())
         || letters && says_what(&lower)
         || value.iter().all(u8::is_ascii_digit) && value.len() < 6
@@ -206,15 +202,10 @@ fn is_password(value: &[u8], spelled: ValueForm) -> bool {
 pub(super) fn is_phrase(value: &[u8]) -> bool {
     /// Minimum number of words.
     const LEAST: usize = 3;
-    let words = || {
-        value
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty())
-    };
-    let word = |word: &[u8]| {
-        word.iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_!".contains(b))
-    };
+    let parts = || value.split(u8::is_ascii_whitespace);
+    let words = || parts().filter(|word| !word.is_empty());
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_!".contains(b);
+    let word = |word: &[u8]| word.iter().all(plain);
     words().count() >= LEAST && words().all(word) && !says_what(&lower(value)) && !is_standin(value)
 }
 

@@ -229,10 +229,8 @@ impl ResponseMachine {
         if all.is_empty() {
             return self.close(close);
         }
-        self.perform(
-            ResponseState::WritingPairs(close),
-            ResponseEffect::WritePairs(all),
-        );
+        let write = ResponseEffect::WritePairs(all);
+        self.perform(ResponseState::WritingPairs(close), write);
     }
 
     /// Ends after a leg without a terminal frame.
@@ -348,10 +346,8 @@ impl ResponseMachine {
             return self.over(Action::End(close));
         };
         let shown = self.first_id.clone().unwrap_or_default();
-        self.perform(
-            ResponseState::WritingId(close),
-            ResponseEffect::WriteId { shown, origin },
-        );
+        let write = ResponseEffect::WriteId { shown, origin };
+        self.perform(ResponseState::WritingId(close), write);
     }
 
     /// Returns the upstream response or the handoff that the agent's response id stands for.

@@ -353,10 +353,8 @@ pub fn writes_call(answer: &[u8]) -> bool {
     }
     let content = AnswerContent::from_body(answer);
     let calls = content.parts.iter().any(|part| part.kind == AnswerPartKind::Call);
-    let mut texts = content
-        .parts
-        .iter()
-        .filter(|part| part.kind == AnswerPartKind::Text);
+    let parts = content.parts.iter();
+    let mut texts = parts.filter(|part| part.kind == AnswerPartKind::Text);
     !calls && texts.any(|part| names_tool(&part.text()))
 }
 

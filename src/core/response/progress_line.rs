@@ -93,11 +93,8 @@ impl ProgressLine {
 
     /// Emits a keep-alive. Returns `false` if nothing was shown yet.
     pub fn keep_alive(&mut self) -> bool {
-        if let Some(merge) = self
-            .merge
-            .as_mut()
-            .filter(|_| !matches!(self.phase, ShowPhase::Quiet(_)))
-        {
+        let is_quiet = matches!(self.phase, ShowPhase::Quiet(_));
+        if let Some(merge) = self.merge.as_mut().filter(|_| !is_quiet) {
             merge.keepalive(&mut self.out);
         }
         self.is_begun()

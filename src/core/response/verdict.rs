@@ -166,10 +166,8 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     }
     let fates = || {
         let before = |call: &HiddenCall| calls_of(call.name(), &now.answered);
-        report
-            .hidden
-            .iter()
-            .map(move |call| (call, fate(call, now, before(call))))
+        let hidden = report.hidden.iter();
+        hidden.map(move |call| (call, fate(call, now, before(call))))
     };
     let mut fires = fates().rev().filter_map(|(_, fate)| match fate {
         CallFate::Fire(prompt, reason) => Some(Verdict::Fire { prompt, reason }),
@@ -301,10 +299,8 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
         return Err(HiddenResult::TOO_LONG);
     }
     let text = call.arguments.as_bytes();
-    let whole = json::whole(text)
-        .ok()
-        .filter(|_| call.complete)
-        .ok_or(HiddenResult::BAD_ARGUMENTS)?;
+    let whole = json::whole(text).ok().filter(|_| call.complete);
+    let whole = whole.ok_or(HiddenResult::BAD_ARGUMENTS)?;
     let prompt = json::get_string(text, whole, "prompt").ok_or(HiddenResult::BAD_ARGUMENTS)?;
     let prompt = sentinel::normalised(&prompt);
     if prompt.is_empty() {
@@ -318,10 +314,9 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
         return Err(HiddenResult::NOTHING_TO_HAND_OFF);
     }
     // An empty reason is the same as none.
-    let reason = json::get_string(text, whole, "reason")
-        .map(|r| sentinel::normalised(&r))
-        .filter(|r| !r.is_empty());
-    Ok((prompt, reason))
+    let reason = json::get_string(text, whole, "reason");
+    let reason = reason.map(|reason| sentinel::normalised(&reason));
+    Ok((prompt, reason.filter(|reason| !reason.is_empty())))
 }
 
 /// Position of a hidden call among its visible siblings: after the nearest call before it, or else before the

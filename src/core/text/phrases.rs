@@ -28,13 +28,10 @@ impl Phrases {
     /// The ranges of a lower-case string that are one of them as whole words.
     pub fn found_in(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
         // Overlapping, because a match inside a longer word may hide one that is a whole word.
-        let found = self
-            .0
-            .iter()
-            .flat_map(move |phrases| phrases.find_overlapping_iter(text));
-        found
-            .map(|phrase| phrase.range())
-            .filter(move |range| is_whole_word(text, range.clone()))
+        let phrases = self.0.iter();
+        let found = phrases.flat_map(move |phrases| phrases.find_overlapping_iter(text));
+        let ranges = found.map(|phrase| phrase.range());
+        ranges.filter(move |range| is_whole_word(text, range.clone()))
     }
 }
 
@@ -59,9 +56,8 @@ impl Beginnings {
         let first = text.bytes().next();
         let from = self.0.partition_point(|begins| begins.bytes().next() < first);
         // Sorted, so those with the same first byte are neighbors.
-        let alike = self.0[from..]
-            .iter()
-            .take_while(move |begins| begins.bytes().next() == first);
+        let begins = self.0[from..].iter();
+        let alike = begins.take_while(move |begins| begins.bytes().next() == first);
         alike.filter_map(|begins| text.strip_prefix(begins))
     }
 }
@@ -88,9 +84,8 @@ impl Wordings {
 impl<'de> Deserialize<'de> for Wordings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let wordings = Vec::<&str>::deserialize(from)?;
-        let built = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .build(wordings);
+        let mut builder = AhoCorasick::builder();
+        let built = builder.ascii_case_insensitive(true).build(wordings);
         Ok(Self(built.ok()))
     }
 }

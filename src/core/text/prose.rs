@@ -48,9 +48,8 @@ fn split(line: &str) -> Vec<&str> {
         // "It works...does it?" has two sentences.
         let is_end = is_end || line[..end].ends_with("...") && line[end..].starts_with(char::is_alphabetic);
         // Initials, list numbers and abbreviations do not end a sentence.
-        let is_short = ["e.g.", "i.e.", "vs.", "cf.", "z.B.", "d.h."]
-            .iter()
-            .any(|word| line[..end].ends_with(word));
+        let mut short = ["e.g.", "i.e.", "vs.", "cf.", "z.B.", "d.h."].iter();
+        let is_short = short.any(|word| line[..end].ends_with(word));
         if is_end && !is_short && at > start + 2 && end < line.len() {
             out.push(&line[start..end]);
             start = end;
@@ -122,10 +121,8 @@ pub fn list_item(line: &str) -> Option<&str> {
 
 /// Removes the first matching prefix from a string.
 pub fn without_any<'t>(text: &'t str, prefixes: &[&str]) -> &'t str {
-    prefixes
-        .iter()
-        .find_map(|prefix| text.strip_prefix(prefix))
-        .unwrap_or(text)
+    let mut rests = prefixes.iter().filter_map(|prefix| text.strip_prefix(prefix));
+    rests.next().unwrap_or(text)
 }
 
 /// At most `bytes` bytes of a line, cut at a space if one is near the limit.

@@ -74,9 +74,8 @@ pub fn styled(line: &str) -> Cow<'_, str> {
 fn style_length(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
-    parameters[end..]
-        .starts_with('m')
-        .then_some("\u{1b}[".len() + end + 1)
+    let is_style = parameters[end..].starts_with('m');
+    is_style.then_some("\u{1b}[".len() + end + 1)
 }
 
 /// Replaces every character that [`acts`] by `\uXXXX` in JSON.

@@ -60,10 +60,8 @@ pub fn lost_cache(session: &RecordedSession, at: usize) -> Option<(LossCause, u6
         return None;
     }
     // The last call that stored input shows the lifetime that the agent requests.
-    let wrote = session.calls[..at]
-        .iter()
-        .rev()
-        .find(|call| call.counts.written() > 0);
+    let mut newest_first = session.calls[..at].iter().rev();
+    let wrote = newest_first.find(|call| call.counts.written() > 0);
     let is_long = wrote.is_some_and(|call| call.counts.cache_write_long > 0);
     let lifetime = CacheRule::for_model(session.model(before).0, is_long).lifetime_ms;
     let cause = match () {
@@ -87,15 +85,13 @@ pub(super) fn lost_caches<'r>(
             continue;
         };
         let cost = premium(session.calls[at].counts, tokens, rates(at));
-        LostCaches::add(
-            &mut all,
-            &LostCaches {
-                cause,
-                calls: 1,
-                tokens,
-                cost,
-            },
-        );
+        let lost = LostCaches {
+            cause,
+            calls: 1,
+            tokens,
+            cost,
+        };
+        LostCaches::add(&mut all, &lost);
     }
     all
 }

@@ -98,9 +98,8 @@ impl TrialReader {
     pub fn entry(&mut self, entry: &Json) {
         // A fork has a copy of its parent's head after its own.
         let is_head = ["session_meta", "session"].contains(&entry["type"].as_str().unwrap_or_default());
-        let id = self
-            .session_id(entry)
-            .filter(|_| !is_head || self.current.is_empty());
+        let id = self.session_id(entry);
+        let id = id.filter(|_| !is_head || self.current.is_empty());
         let id = id.unwrap_or_else(|| self.current.clone());
         self.current.clone_from(&id);
         let thread = self.threads.entry(id).or_default();
@@ -206,11 +205,8 @@ impl Thread {
             return;
         }
         let names = [&entry["requestId"], &entry["uuid"]];
-        let id = usage
-            .id
-            .as_deref()
-            .or_else(|| names.iter().find_map(|name| name.as_str()));
-        let id = id.map_or(0, hash);
+        let named = || names.iter().find_map(|name| name.as_str());
+        let id = usage.id.as_deref().or_else(named).map_or(0, hash);
         if id != 0 && !self.seen.insert(id) {
             // Agents write a response again as it grows. Only the last call can still grow, so an older id is a copy.
             if let Some(last) = self.session.calls.last_mut().filter(|last| last.id == id) {
@@ -364,10 +360,8 @@ impl Thread {
             Some(TodoState::Done | TodoState::Cancelled) => Some((done + 1, open.saturating_sub(1))),
             None if !list.is_empty() => {
                 let count = |is: fn(&TodoItem) -> bool| list.iter().filter(|item| is(item)).count() as u32;
-                let counted = (
-                    count(|item| item.state == TodoState::Done),
-                    count(|item| item.state.is_open()),
-                );
+                let done = count(|item| item.state == TodoState::Done);
+                let counted = (done, count(|item| item.state.is_open()));
                 self.since.steps = Some(counted);
                 Some(counted)
             }

@@ -149,9 +149,8 @@ pub fn reckon(
     // Estimated counts are not a bill.
     let known = replayed.as_ref().filter(|_| !session.estimated);
     let paid = known.map(|_| models.iter().map(|model| model.paid).sum());
-    let lost = replayed
-        .as_ref()
-        .map(|replayed| lost_caches(&session, |at| replayed.rates_of(at)));
+    let lost = |replayed: &ReplaySession| lost_caches(&session, |at| replayed.rates_of(at));
+    let lost = replayed.as_ref().map(lost);
     Some(Reckoned {
         model: session.main_model().to_owned(),
         started_ms: first.at_ms,
@@ -217,10 +216,8 @@ fn arms(
             true => off + FOLLOW_ERROR * (followed.cost - ignored.cost).abs() + (twice - followed.cost).abs(),
             false => 0.0,
         };
-        let by_model = none
-            .by_model
-            .iter()
-            .zip(followed.by_model.iter().zip(&ignored.by_model));
+        let other = followed.by_model.iter().zip(&ignored.by_model);
+        let by_model = none.by_model.iter().zip(other);
         let by_model = by_model.map(|(none, (followed, ignored))| none - mixed(*followed, *ignored));
         let input = |bill: &ReplayBill| bill.tokens.whole_input() as f64;
         // The search tries at most 64 places, so a policy may be cheaper: the bound must not lie above it.
@@ -271,11 +268,8 @@ fn best_in_hindsight(session: &ReplaySession) -> ReplayBill {
     let fits = |n: &usize| session.calls[*n].whole() >= session.prefix + MIN_TOKENS;
     let places: Vec<usize> = (session.copied.max(1)..calls).filter(fits).collect();
     // Spread over the whole session: the first 64 candidates would miss late cuts.
-    let places: Vec<usize> = places
-        .iter()
-        .step_by(places.len().div_ceil(MAX_PLACES).max(1))
-        .copied()
-        .collect();
+    let step = places.len().div_ceil(MAX_PLACES).max(1);
+    let places: Vec<usize> = places.iter().step_by(step).copied().collect();
     let mut after: Vec<Option<Replay<'_>>> = vec![None; places.len()];
     let mut best: Option<ReplayBill> = None;
     for from in 0..=places.len() {

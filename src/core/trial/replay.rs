@@ -149,11 +149,8 @@ impl<'a> Replay<'a> {
         let read = self.grow(n);
         let read = self.mask(n, read);
         if call.rounds.total() > 0 {
-            self.pay(
-                call.model,
-                call.rounds,
-                call.rounds.cost(self.rates(call)).total(),
-            );
+            let cost = call.rounds.cost(self.rates(call)).total();
+            self.pay(call.model, call.rounds, cost);
         }
         let due = forced.map(str::to_owned).or_else(|| self.handoff_due(n));
         match due {
@@ -298,10 +295,8 @@ impl<'a> Replay<'a> {
             calls: self.since_cut,
         };
         let calls = self.ledger.pays(self.rates(call), steps.calls_left())?;
-        Some(format!(
-            "the notice that it pays after {calls} of {} calls",
-            steps.calls_left()
-        ))
+        let left = steps.calls_left();
+        Some(format!("the notice that it pays after {calls} of {left} calls"))
     }
 
     /// Sends the history with the request for a draft.
@@ -395,9 +390,8 @@ impl<'a> Replay<'a> {
         let before = self.history;
         self.history -= gone;
         self.results.drain(..old);
-        self.results
-            .iter_mut()
-            .for_each(|(at, _)| *at = at.saturating_sub(gone));
+        let results = self.results.iter_mut();
+        results.for_each(|(at, _)| *at = at.saturating_sub(gone));
         // Only a part of the history is gone, so only that share is read again.
         self.unread = self.session.read_again(n) * self.reading * tokens / before.max(1);
         self.bill.cuts.push(ReplayCut {

@@ -150,11 +150,8 @@ impl TrialReport {
         let judged: Vec<&Reckoned> = all.iter().filter(|one| one.is_judged()).collect();
         let policies = POLICIES.iter().chain([&HINDSIGHT]);
         let arms: Vec<ArmSum> = policies.map(|policy| ArmSum::new(policy, &judged)).collect();
-        let paid = judged
-            .iter()
-            .filter(|one| one.has_dollars())
-            .map(|one| one.cost())
-            .sum();
+        let with_dollars = || judged.iter().filter(|one| one.has_dollars());
+        let paid = with_dollars().map(|one| one.cost()).sum();
         let weight = weight(&judged);
         let verdict = Verdict::new(&arms, weight);
         let unpriced = all.iter().filter(|one| one.arms.is_empty());
@@ -165,6 +162,7 @@ impl TrialReport {
         }
         lost.sort_by(|a, b| b.cost.total_cmp(&a.cost));
         let sessions = judged.iter().filter(|one| !one.session.is_subagent()).count();
+        let on_subscription = judged.iter().filter(|one| one.session.subscription.is_some());
         Self {
             sessions,
             subagents: judged.len() - sessions,
@@ -172,11 +170,8 @@ impl TrialReport {
             calls: judged.iter().map(|one| one.calls).sum(),
             started_ms: judged.iter().map(|one| one.started_ms).min().unwrap_or_default(),
             ended_ms: judged.iter().map(|one| one.ended_ms).max().unwrap_or_default(),
-            with_dollars: judged.iter().filter(|one| one.has_dollars()).count(),
-            subscription: judged
-                .iter()
-                .filter(|one| one.session.subscription.is_some())
-                .count(),
+            with_dollars: with_dollars().count(),
+            subscription: on_subscription.count(),
             unpriced: unpriced.into_iter().collect(),
             paid,
             model_error: model_error(&judged),
@@ -208,9 +203,8 @@ fn weight(all: &[&Reckoned]) -> f64 {
 /// The sessions in the sum of dollars: those that are paid in dollars, or all if none is.
 fn counted<'a>(all: &'a [&'a Reckoned]) -> impl Iterator<Item = &'a Reckoned> {
     let has_any = all.iter().any(|one| one.has_dollars());
-    all.iter()
-        .copied()
-        .filter(move |one| one.has_dollars() || !has_any)
+    let all = all.iter().copied();
+    all.filter(move |one| one.has_dollars() || !has_any)
 }
 
 /// Sums by agent and model, the most expensive first.
@@ -266,16 +260,10 @@ fn lengths(all: &[&Reckoned], arm: &str) -> Vec<LengthSum> {
 fn model_error(all: &[&Reckoned]) -> Option<(f64, f64)> {
     let known: Vec<&&Reckoned> = all.iter().filter(|one| one.deviation().is_some()).collect();
     let paid: f64 = known.iter().filter_map(|one| one.paid).sum();
-    let none: f64 = known
-        .iter()
-        .filter_map(|one| one.arms.first())
-        .map(|none| none.bill.cost)
-        .sum();
-    let worst = known
-        .iter()
-        .filter_map(|one| one.deviation())
-        .map(f64::abs)
-        .reduce(f64::max)?;
+    let uncut = known.iter().filter_map(|one| one.arms.first());
+    let none: f64 = uncut.map(|none| none.bill.cost).sum();
+    let deviations = known.iter().filter_map(|one| one.deviation());
+    let worst = deviations.map(f64::abs).reduce(f64::max)?;
     Some(((none / paid - 1.0).abs(), worst))
 }
 

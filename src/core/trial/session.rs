@@ -175,10 +175,10 @@ fn attach_compactions(sessions: &mut Vec<RecordedSession>) {
     let mut compactions: Vec<RecordedSession> = sessions.extract_if(.., is_compaction).collect();
     for compaction in &mut compactions {
         let agent = compaction.agent;
-        let parent = sessions
-            .iter_mut()
-            .find(|one| one.id == compaction.root() && one.agent == agent);
-        let Some(parent) = parent else { continue };
+        let is_parent = |one: &&mut RecordedSession| one.id == compaction.root() && one.agent == agent;
+        let Some(parent) = sessions.iter_mut().find(is_parent) else {
+            continue;
+        };
         let models = std::mem::take(&mut compaction.models);
         for mut request in compaction.calls.drain(compaction.copied..) {
             let (name, service) = &models[usize::from(request.model)];

@@ -252,11 +252,8 @@ impl<'a> RateTable<'a> {
             at_ms: call.at_ms,
             host: "",
         };
-        let rates = self
-            .models
-            .get(usize::from(call.model))
-            .copied()??
-            .rates(&query)?;
+        let prices = self.models.get(usize::from(call.model)).copied()??;
+        let rates = prices.rates(&query)?;
         let known = self.all.iter().position(|one| *one == rates);
         let at = known.unwrap_or_else(|| {
             self.all.push(rates);

@@ -245,9 +245,8 @@ pub fn get_string<'a>(text: &'a [u8], span: Span, key: &str) -> Option<Cow<'a, s
 
 /// Span of the inside of the string under `key`, not unescaped.
 pub fn get_inner(text: &[u8], span: Span, key: &str) -> Option<Span> {
-    get(text, span, key)
-        .filter(|value| text[value.start] == b'"')
-        .map(Span::inner)
+    let string = get(text, span, key).filter(|value| text[value.start] == b'"');
+    string.map(Span::inner)
 }
 
 /// Owned string under `key`, or an empty string if there is none.
