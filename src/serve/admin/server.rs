@@ -189,9 +189,8 @@ async fn serve_until(
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIME)
                 .serve_connection(TokioIo::new(stream), service);
-            let connection = watcher.watch(connection);
             // Errors of a connection concern only its peer.
-            let _ = connection.await;
+            let _ = watcher.watch(connection).await;
         });
         open.push(OpenConnection {
             is_admitted,

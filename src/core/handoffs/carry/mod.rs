@@ -239,19 +239,20 @@ impl Lacking {
 
     /// Adds the other sentences, one line per message.
     ///
-    /// Sentences that decide something come first, then others, those that ask, and requests that are done. Sentences that
-    /// say little count as those that ask.
+    /// Wishes for the state of a thing come first, then other sentences that decide something, the rest, those that ask, and
+    /// requests that are done. Sentences with few words count as those that ask.
     fn rest(&mut self, sentences: &[SaidSentence], newest: Option<&str>, done: &[SeenStatement]) {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let done: HashSet<String> = done.iter().map(|done| plain(&done.text)).collect();
         let is_done = |one: &SaidSentence| done.contains(&plain(&one.text));
         let rank = |one: &SaidSentence, kind: CarriedKind| match kind {
-            CarriedKind::Done => 3,
-            _ if one.asks => 2,
-            _ if one.leans => 0,
-            _ if one.is_slight() => 2,
-            _ => 1,
+            CarriedKind::Done => 4,
+            _ if one.asks => 3,
+            _ if one.wishes => 0,
+            _ if one.leans => 1,
+            _ if one.is_slight() => 3,
+            _ => 2,
         };
         let left = sentences.iter().filter(|one| !is_shown(&one.text));
         let kind_of = |one: &SaidSentence| {
@@ -264,7 +265,7 @@ impl Lacking {
         let left = left.map(|one| (one, kind_of(one), CarriedState::InPrompt));
         let mut left: Vec<(&SaidSentence, CarriedKind, CarriedState)> = left.collect();
         // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
-        for of_rank in 0..=3 {
+        for of_rank in 0..=4 {
             for (sentence, kind, state) in left
                 .iter_mut()
                 .filter(|(one, kind, _)| rank(one, *kind) == of_rank)

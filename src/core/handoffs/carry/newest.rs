@@ -82,6 +82,8 @@ pub struct SaidSentence {
     pub text: String,
     /// Whether the sentence decides, wishes or corrects something.
     pub leans: bool,
+    /// Whether the sentence wishes or decides the state of a thing.
+    pub wishes: bool,
     /// Whether the sentence asks for something, which may be done by now.
     pub asks: bool,
 }
@@ -149,9 +151,11 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
             // No rule by its own words: it was carried because it replaced a rule.
             sayings = vec![(Some(RuleStatement::Holds), text.clone())];
         }
-        let place = move |(n, (saying, text))| Candidate {
+        // `These rules hold:` means nothing without the lines after it.
+        let is_heading = |text: &str| text.trim_end().ends_with([':', '：']);
+        let place = move |(n, (saying, text)): (usize, (Option<RuleStatement>, String))| Candidate {
             at: (turn, n),
-            saying,
+            saying: saying.filter(|_| !is_heading(&text)),
             text,
         };
         sayings.into_iter().enumerate().map(place)
@@ -337,12 +341,14 @@ impl<'r> ActiveRules<'r> {
     fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
         let text = self.clean(&candidate.text);
         let outlives = words::outlives(&text);
-        let leans = outlives || words::leans(&text) || gives_value(&text) && has_number(&text);
         let asks = !outlives && requests::asks(&text);
+        let wishes = outlives || !asks && words::wishes(&text) || gives_value(&text) && has_number(&text);
+        let leans = wishes || words::leans(&text);
         self.known.insert(plain(&text)).then_some(SaidSentence {
             message: candidate.at.0,
             text,
             leans,
+            wishes,
             asks,
         })
     }

@@ -126,6 +126,21 @@ mod tests {
     #[test]
     fn a_rule_is_told_apart_from_the_request_that_it_follows() {
         for (text, rules) in [
+            ("When you open it, the window moves.", &[][..]),
+            (
+                "When you open it, bring a light.",
+                &["When you open it, bring a light."],
+            ),
+            (
+                "Edit the notes to never name a person.",
+                &["Edit the notes to never name a person."],
+            ),
+            (
+                "Print it from the shelf always.",
+                &["Print it from the shelf always."],
+            ),
+            ("The list must look like this:", &[]),
+            ("不可以有任何空页。", &["不可以有任何空页。"]),
             (
                 "Tell me why the index is empty make sure that each entry has a page",
                 &["make sure that each entry has a page"][..],

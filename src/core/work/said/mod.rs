@@ -1,5 +1,6 @@
 //! Finds the sentences that the user typed, and classifies them by the words in `rules.toml`.
 
+mod clause;
 mod rule;
 mod typed;
 pub(crate) mod words;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::clause::{self, Clause, begins_with, goes_on};
 use super::words::{self, WORDS};
 use crate::text::phrases::{Beginnings, Phrases, Wordings};
 use crate::text::prose::{has_word, list_item, lower, sentences};
@@ -329,7 +330,7 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     if !has_word(&small, "may not") && WORDS.lifts.found_in(&small).any(is_lifting) {
         return Some(RuleStatement::Lifts);
     }
-    let clauses = clauses(&small);
+    let clauses = clause::clauses(&small);
     let begins = |all: &Beginnings| {
         let mut orders = clauses.iter().filter(|clause| clause.may_order);
         orders.any(|clause| begins_with(clause.text, all) && !is_past(clause.text))
@@ -348,23 +349,13 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     {
         return Some(RuleStatement::Forbids);
     }
-    // `one which has no price` describes a thing.
-    let main = small.split(" which ").next().unwrap_or_default();
-    // `write the test` is a request. With a scope (`For reports, write …`) or a word such as `every` it is a rule.
-    let by_verb = clauses.iter().enumerate().any(|(at, clause)| {
-        let scope = at > 0
-            && ["for ", "in ", "when "]
-                .iter()
-                .any(|word| clauses[0].text.starts_with(word));
-        clause.may_order
-            && begins_with(clause.text, &WORDS.verbs)
-            && (scope || WORDS.with_verb.occur_in(main))
-    });
     let configured = markers.iter().any(|word| has_word(&small, word));
-    let holds = (has(&WORDS.holds) || begins(&WORDS.holds_first)) && !has(&WORDS.at_hand)
+    let holds = (has(&WORDS.holds) || begins(&WORDS.holds_first) || clause::has_condition(&clauses))
+        && !has(&WORDS.at_hand)
         || within(&WORDS.holds_within)
         || has_never(&small)
-        || by_verb
+        || asks_forever(&small)
+        || clause::has_verb(&clauses, &small)
         || configured;
     holds.then_some(RuleStatement::Holds)
 }
@@ -418,76 +409,10 @@ fn has_never(small: &str) -> bool {
     })
 }
 
-/// A clause of a lower-case sentence, without its leading filler words.
-struct Clause<'t> {
-    text: &'t str,
-    /// Whether the sentence is an order up to here.
-    is_order: bool,
-    /// Whether the clause may be an order by itself, because `and` does not join it to a statement.
-    may_order: bool,
-}
-
-fn clauses(small: &str) -> Vec<Clause<'_>> {
-    let mut all: Vec<Clause<'_>> = Vec::new();
-    for part in small.split([',', ';', ':', '—', '(']) {
-        let begins_joined = usize::from(part.starts_with("and "));
-        let joined = part
-            .split(" and ")
-            .enumerate()
-            .map(|(at, part)| (at + begins_joined, part));
-        let texts = joined.flat_map(|(at, part)| {
-            part.split(" but ")
-                .enumerate()
-                .map(move |(n, text)| (at > 0 && n == 0, text))
-        });
-        for (is_joined, text) in texts {
-            let text = clause_start(text);
-            // The first clause of `but no test` belongs to an earlier sentence.
-            let is_first = all.is_empty()
-                && !small
-                    .trim_start_matches(|c: char| !c.is_alphabetic())
-                    .starts_with("but ");
-            let before = all.last().is_some_and(|before| before.is_order);
-            let is_order =
-                before || is_first && text.starts_with("no ") || !text.starts_with("no ") && orders(text);
-            let may_order = !is_joined || before;
-            all.push(Clause {
-                text,
-                is_order,
-                may_order,
-            });
-        }
-    }
-    all
-}
-
-/// Whether a clause begins like an order.
-fn orders(clause: &str) -> bool {
-    let begins = |all: &Beginnings| begins_with(clause, all);
-    begins(&WORDS.verbs)
-        || begins(&WORDS.holds_first)
-        || begins(&WORDS.forbids_first)
-        || requests::asks(clause)
-}
-
-fn clause_start(clause: &str) -> &str {
-    let mut rest = clause.trim_start_matches(|c: char| !c.is_alphanumeric());
-    while let Some((first, after)) = rest.split_once(' ')
-        && WORDS.before_clause.contains(&first)
-    {
-        rest = after.trim_start();
-    }
-    rest
-}
-
-fn begins_with(clause: &str, all: &Beginnings) -> bool {
-    all.rests(clause).any(goes_on)
-}
-
-/// Whether the rest of a clause after its first words belongs to them.
-fn goes_on(rest: &str) -> bool {
-    let next = rest.trim_start();
-    // `state.field` and `use-case` are other words.
-    let is_inner = |c: char| c.is_alphanumeric() || "'._-/(=".contains(c);
-    !next.is_empty() && !rest.starts_with(is_inner) && !WORDS.not_first.begin(next)
+/// Whether a request is for a rule: `tell it to never stop`.
+fn asks_forever(small: &str) -> bool {
+    let forever = [" to never ", " to always "]
+        .iter()
+        .any(|words| small.contains(words));
+    forever && requests::asks(small)
 }

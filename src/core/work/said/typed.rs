@@ -83,9 +83,15 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
         if !is_code_end(trimmed) && (!is_code || trimmed.starts_with(['-', '*', '•'])) {
             lines.push(before_prompt(trimmed));
         }
-        // The announcing line is typed; everything after it is pasted.
+        // The announcing line is typed; everything after it is pasted, up to code if that follows.
         if introduces_paste(trimmed) {
-            break;
+            if fence == fences || fences % 2 == 1 {
+                break;
+            }
+            let before_code = text[at..]
+                .split_inclusive('\n')
+                .take_while(|line| !is_fence(line.trim()));
+            block_end = at + before_code.map(str::len).sum::<usize>();
         }
     }
     lines
@@ -309,6 +315,10 @@ mod tests {
             ("Here is the log:\nNever do that.", 1),
             ("--- a/b.rs\nNever do that.", 0),
             ("Rules:\nNever do that.", 2),
+            (
+                "The log has this:\nin this part:\n```\nnever();\n```\nRemove it.",
+                2,
+            ),
             (
                 "<task>\nNever do that.\n</task>\n<environment_details>\nNever.\n</environment_details>",
                 1,

@@ -19,6 +19,7 @@ pub(crate) struct RuleWords {
     pub(super) past: Vec<&'static str>,
     pub(super) holds: Phrases,
     pub(super) holds_first: Beginnings,
+    pub(super) conditions: Beginnings,
     pub(super) verbs: Beginnings,
     pub(super) with_verb: Phrases,
     pub(super) before_clause: Vec<&'static str>,
@@ -30,8 +31,11 @@ pub(crate) struct RuleWords {
     pub(super) holds_within: Wordings,
     leans: Phrases,
     leans_within: Wordings,
+    wishes: Phrases,
+    wishes_within: Wordings,
     outlives_first: Beginnings,
     outlives: Phrases,
+    outlives_within: Wordings,
     pub(super) polite: Phrases,
     pub(super) halves: Phrases,
     pub(super) ensures: Phrases,
@@ -53,6 +57,16 @@ pub(crate) fn leans(sentence: &str) -> bool {
     WORDS.leans.occur_in(&small) || WORDS.leans_within.occur_in(&small)
 }
 
+/// Whether a sentence wishes or demands a state of a thing.
+pub(crate) fn wishes(sentence: &str) -> bool {
+    let small = lower(sentence);
+    // `I want to see it` and `I want you to move it` are requests.
+    let mut wants = small.split("want ").skip(1);
+    wants.any(|rest| !["to ", "you "].iter().any(|word| rest.starts_with(word)))
+        || WORDS.wishes.occur_in(&small)
+        || WORDS.wishes_within.occur_in(&small)
+}
+
 /// Whether a request outlives its turn, because it decides the state of a thing.
 ///
 /// Examples: "change the date format to ISO", "can we avoid a deploy each time?"
@@ -63,6 +77,7 @@ pub(crate) fn outlives(sentence: &str) -> bool {
         .rests(&small)
         .filter(|rest| rest.starts_with(' '));
     WORDS.outlives.occur_in(&small)
+        || WORDS.outlives_within.occur_in(&small)
         || orders.next().is_some()
         || !small.ends_with('?')
             && sentence

@@ -275,6 +275,21 @@ fn a_value_comes_before_what_else_was_said() {
 }
 
 #[test]
+fn a_wish_for_a_state_comes_before_other_decisions() {
+    let wish = "I want the titles to stand above the pages.";
+    let mut messages = vec![user(wish)];
+    for said in [
+        "I think the window opens slowly on the old screen.",
+        "I thought the index has the letters of the alphabet.",
+    ] {
+        messages.extend([model("Go on."), user(said)]);
+    }
+    messages.extend([model("Go on."), user("Where is the button?")]);
+    let block = behind(&messages, 75);
+    assert!(block.contains(wish) && !block.contains("alphabet"), "{block}");
+}
+
+#[test]
 fn a_long_list_of_rules_leaves_room_for_what_was_said_since() {
     let rules: Vec<String> = (0..60)
         .map(|n| format!("Always keep module {n} below two hundred lines."))

@@ -1,0 +1,104 @@
+//! The clauses of a sentence, and how they begin.
+
+use super::words::WORDS;
+use crate::text::phrases::Beginnings;
+use crate::work::requests;
+
+/// A clause of a lower-case sentence, without its leading filler words.
+pub(super) struct Clause<'t> {
+    pub(super) text: &'t str,
+    /// Whether the sentence is an order up to here.
+    pub(super) is_order: bool,
+    /// Whether the clause may be an order by itself, because `and` does not join it to a statement.
+    pub(super) may_order: bool,
+}
+
+pub(super) fn clauses(small: &str) -> Vec<Clause<'_>> {
+    let mut all: Vec<Clause<'_>> = Vec::new();
+    for part in small.split([',', ';', ':', '—', '(']) {
+        let begins_joined = usize::from(part.starts_with("and "));
+        let joined = part
+            .split(" and ")
+            .enumerate()
+            .map(|(at, part)| (at + begins_joined, part));
+        let texts = joined.flat_map(|(at, part)| {
+            part.split(" but ")
+                .enumerate()
+                .map(move |(n, text)| (at > 0 && n == 0, text))
+        });
+        for (is_joined, text) in texts {
+            let text = clause_start(text);
+            // The first clause of `but no test` belongs to an earlier sentence.
+            let is_first = all.is_empty()
+                && !small
+                    .trim_start_matches(|c: char| !c.is_alphabetic())
+                    .starts_with("but ");
+            let before = all.last().is_some_and(|before| before.is_order);
+            let is_order =
+                before || is_first && text.starts_with("no ") || !text.starts_with("no ") && orders(text);
+            let may_order = !is_joined || before;
+            all.push(Clause {
+                text,
+                is_order,
+                may_order,
+            });
+        }
+    }
+    all
+}
+
+/// Whether a clause begins like an order.
+fn orders(clause: &str) -> bool {
+    let begins = |all: &Beginnings| begins_with(clause, all);
+    begins(&WORDS.verbs)
+        || begins(&WORDS.holds_first)
+        || begins(&WORDS.forbids_first)
+        || requests::asks(clause)
+}
+
+fn clause_start(clause: &str) -> &str {
+    let mut rest = clause.trim_start_matches(|c: char| !c.is_alphanumeric());
+    while let Some((first, after)) = rest.split_once(' ')
+        && WORDS.before_clause.contains(&first)
+    {
+        rest = after.trim_start();
+    }
+    rest
+}
+
+pub(super) fn begins_with(clause: &str, all: &Beginnings) -> bool {
+    all.rests(clause).any(goes_on)
+}
+
+/// Whether the rest of a clause after its first words belongs to them.
+pub(super) fn goes_on(rest: &str) -> bool {
+    let next = rest.trim_start();
+    // `state.field` and `use-case` are other words.
+    let is_inner = |c: char| c.is_alphanumeric() || "'._-/(=".contains(c);
+    !next.is_empty() && !rest.starts_with(is_inner) && !WORDS.not_first.begin(next)
+}
+
+/// Whether a sentence has a condition and then an order. `When you open it, the window moves` describes.
+pub(super) fn has_condition(clauses: &[Clause<'_>]) -> bool {
+    let mut rest = clauses
+        .iter()
+        .skip_while(|clause| !begins_with(clause.text, &WORDS.conditions));
+    let orders = |clause: &Clause<'_>| clause.may_order && !begins_with(clause.text, &WORDS.stating);
+    rest.next().is_some_and(|clause| clause.may_order) && rest.any(orders)
+}
+
+/// Whether a sentence begins like a request, but has a scope (`For reports, write …`) or a word such as `every`.
+pub(super) fn has_verb(clauses: &[Clause<'_>], small: &str) -> bool {
+    // `one which has no price` describes a thing.
+    let main = small.split(" which ").next().unwrap_or_default();
+    let begins_scope = |clause: &Clause<'_>| {
+        let mut words = ["for ", "in ", "when "].iter();
+        words.any(|word| clause.text.starts_with(word))
+    };
+    let has_scope = clauses.first().is_some_and(begins_scope);
+    clauses.iter().enumerate().any(|(at, clause)| {
+        clause.may_order
+            && begins_with(clause.text, &WORDS.verbs)
+            && (at > 0 && has_scope || WORDS.with_verb.occur_in(main))
+    })
+}
