@@ -5,6 +5,9 @@ use super::value::ValueKind;
 
 use Relation::{Perhaps, Surely};
 
+/// Maximum number of words of a replaced statement that the later one lacks.
+const MAX_LOST: usize = 8;
+
 /// Overlap of the words of two statements.
 struct Overlap {
     shared: usize,
@@ -53,6 +56,10 @@ pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>)
         return None;
     }
     let words = Overlap::new(old, new);
+    // The rest of a long sentence still holds.
+    if words.lost > MAX_LOST {
+        return None;
+    }
     if old.values.is_empty() {
         return without_values(old, new, &words);
     }

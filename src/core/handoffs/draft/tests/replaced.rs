@@ -63,6 +63,7 @@ const ROWS: &[(&str, &str, &str, &str, Verdict)] = &[
     ("Branch topic/intake-60 is based on the old base and must stay unpushed.", "We rebased onto topic/ledger-56; next step is writing the script.", "topic/intake-60", "topic/ledger-56", Marked),
     ("Now move on to the Intake Review.", "Add a rule to docs/intake-review.md so that a file is made each time we move into the review.", "Intake Review.", "docs/intake-review.md", Both),
     ("The test parse_bom is red on main.", "The test parse_crlf is red on main.", "parse_bom", "parse_crlf", Both),
+    ("Rewrite the loader so that each row is saved in a transaction of its own, failures go into the report, and port 9001 stays open for the monitor.", "Actually open port 9002 for the nightly summary.", "9001", "9002", Both),
     ("Use Redis for the cache.", "Also use Memcached for the cache.", "Redis", "Memcached", Both),
     ("The production database runs in region eu-west-1.", "The deadline is 2027-05-19.", "eu-west-1", "2027-05-19", Both),
     ("Only Priya Natarajan may approve production deploys.", "The on-call owner is Jonas Weber.", "Priya Natarajan", "Jonas Weber", Both),
