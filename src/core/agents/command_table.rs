@@ -40,6 +40,11 @@ impl CommandPurpose {
         matches!(self, Self::Test | Self::Build | Self::Lint)
     }
 
+    /// Whether the output of the command closes with its success or failure.
+    pub(super) fn reports(self) -> bool {
+        self.verifies() || matches!(self, Self::Install | Self::Generate)
+    }
+
     /// Whether the command changes more than the repository's history.
     pub fn changes(self) -> bool {
         self.leaves().is_some() && self != Self::Git
@@ -107,6 +112,8 @@ pub(super) struct ShellWords {
     pub(super) looks: Vec<&'static str>,
     pub(super) looks_without: Vec<ReadOnlyUnless>,
     pub(super) git_looks: Vec<&'static str>,
+    pub(super) git_lists: Vec<ListingForm>,
+    pub(super) probes: Vec<&'static str>,
     pub(super) rewrites: Vec<&'static str>,
     pub(super) checks: Vec<&'static str>,
     pub(super) undoes: Vec<&'static str>,
@@ -123,6 +130,29 @@ pub(super) struct CommandPrefix {
     pub(super) words: Vec<&'static str>,
     #[serde(default)]
     pub(super) more: usize,
+}
+
+/// Words of a git command that only lists, or tries out a change.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListingForm {
+    pub(super) name: &'static str,
+    words: Vec<&'static str>,
+    /// Whether it also lists without any argument.
+    #[serde(default)]
+    pub(super) bare: bool,
+}
+
+impl ListingForm {
+    /// Whether one of the arguments makes the command list.
+    pub(super) fn lists(&self, arguments: &[&str]) -> bool {
+        let is = |at: usize, given: &str| {
+            let mut words = self.words.iter();
+            words.any(|word| given.split('=').next() == Some(word) && (at == 0 || word.starts_with('-')))
+        };
+        let mut options = arguments.iter().take_while(|word| **word != "--").enumerate();
+        options.any(|(at, given)| is(at, given))
+    }
 }
 
 /// A command that changes no file unless one of these words is present.

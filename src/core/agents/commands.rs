@@ -1,17 +1,19 @@
 //! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for
 //! each.
 
+mod single;
 mod steps;
 mod working_dirs;
 
 use std::borrow::Cow;
 
+use self::single::{Purpose, bare, name_of_program, prepares, purpose, step_looks, without_quoted};
+pub use self::single::{is_probe, is_read_only, is_silent_if_good, name_of};
 use self::steps::{CommandJoint, steps};
 pub use self::working_dirs::joined;
 use self::working_dirs::{WorkingDirs, unparenthesised};
 pub use super::command_table::CommandPurpose;
 use super::command_table::WORDS;
-use super::{command_table, targets};
 
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,9 +73,14 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         .any(|step| step.starts_with("set -e") || step.starts_with("set -o errexit"));
     let hides = may_hide(line);
     let mut working_dirs = WorkingDirs::default();
+    let inner = compounds(&plain);
     let mut found = Vec::new();
     for (at, (text, _)) in steps.iter().enumerate() {
         let directory = working_dirs.of_step(text, plain[at]);
+        // The line's code is that of the whole loop or branch, and proves nothing about a command in it.
+        if inner[at] {
+            continue;
+        }
         let Some(Purpose { of: purpose, is_own }) = purpose(plain[at]) else {
             continue;
         };
@@ -117,6 +124,20 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
     found
 }
 
+/// For each command, whether a loop or a branch contains it.
+fn compounds(plain: &[&str]) -> Vec<bool> {
+    let mut depth = 0_usize;
+    let is_inner = |step: &&str| {
+        match step.split_whitespace().next().unwrap_or_default() {
+            "for" | "while" | "until" | "if" | "case" | "select" => depth += 1,
+            "done" | "fi" | "esac" => depth = depth.saturating_sub(1),
+            _ => return depth > 0,
+        }
+        true
+    };
+    plain.iter().map(is_inner).collect()
+}
+
 fn purpose_of(plain: &str) -> Option<CommandPurpose> {
     purpose(plain).map(|purpose| purpose.of)
 }
@@ -143,6 +164,9 @@ fn leads_to(
     (!between && !is_own && last.verifies()).then_some(last)
 }
 
+/// Words of a filter that shows the lines of a failure.
+const SHOWS_FAILURES: [&str; 5] = ["FAIL", "fail", "ERROR", "Error", "error"];
+
 /// How much the filters after a command show of its output. `steps` begins with the command.
 fn shown(steps: &[(&str, CommandJoint)], filters: &[&str]) -> ShownOutput {
     let mut shown = ShownOutput::All;
@@ -151,8 +175,15 @@ fn shown(steps: &[(&str, CommandJoint)], filters: &[&str]) -> ShownOutput {
         shown = match (joint, words.next().unwrap_or_default(), shown) {
             (CommandJoint::Pipe, _, ShownOutput::Other) => return shown,
             (CommandJoint::Pipe, "tail", ShownOutput::All | ShownOutput::Closing) => ShownOutput::Closing,
-            (CommandJoint::Pipe, "grep" | "egrep" | "rg", ShownOutput::All | ShownOutput::Closing)
-                if !filter.contains(" -v") && ["FAIL", "fail"].iter().any(|word| filter.contains(word)) =>
+            (
+                CommandJoint::Pipe,
+                "grep" | "egrep" | "rg" | "Select-String",
+                ShownOutput::All | ShownOutput::Closing,
+            ) if !filter.contains(" -v") && SHOWS_FAILURES.iter().any(|word| filter.contains(word)) => {
+                ShownOutput::Closing
+            }
+            (CommandJoint::Pipe, "Select-Object", ShownOutput::All | ShownOutput::Closing)
+                if filter.contains("-Last") =>
             {
                 ShownOutput::Closing
             }
@@ -179,11 +210,6 @@ fn adds_nothing(steps: &[(&str, CommandJoint)], at: usize, plain: &str) -> bool 
 fn is_piped_into(steps: &[(&str, CommandJoint)], at: usize) -> bool {
     at.checked_sub(1)
         .is_some_and(|before| steps[before].1 == CommandJoint::Pipe)
-}
-
-fn name_of_program(plain: &str) -> &str {
-    let first = plain.split_whitespace().next().unwrap_or_default();
-    first.rsplit('/').next().unwrap_or(first)
 }
 
 /// Whether a line prints stored text (files, logs, patches), which may mention any command.
@@ -236,46 +262,12 @@ pub fn prints_own_text(line: &str) -> bool {
         && steps.iter().all(|(text, _)| own(text))
 }
 
-/// Identity of a command: its words without assignments and prefixes before it and redirections after it.
-pub fn name_of(command: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
-    let mut words = bare(command).split_whitespace();
-    while let Some(word) = words.next() {
-        // The name of the file follows as a word of its own.
-        if word.ends_with(['>', '<']) {
-            words.next();
-        } else if !word.contains(['>', '<']) && word != "&1" {
-            kept.push(word);
-        }
-    }
-    kept.join(" ")
-}
-
 /// Whether a line may run commands that are not recognised: in words, loops and branches, by another shell,
 /// after a here-document.
 pub fn may_hide(line: &str) -> bool {
     // In quotes, `for` and `if` are words of a message.
     WORDS.hiding.iter().any(|mark| line.contains(mark))
         || hidden_words(&without_quoted(line)).any(|word| WORDS.hides.contains(&word))
-}
-
-/// A line without the text in quotes.
-fn without_quoted(line: &str) -> Cow<'_, str> {
-    if !line.contains(['\'', '"']) {
-        return line.into();
-    }
-    let (mut out, mut quote, mut is_escaped) = (String::with_capacity(line.len()), None, false);
-    for c in line.chars() {
-        match (c, quote) {
-            _ if std::mem::take(&mut is_escaped) => {}
-            ('\\', None | Some('"')) => is_escaped = true,
-            ('\'' | '"', None) => quote = Some(c),
-            (c, Some(open)) => quote = (c != open).then_some(open),
-            (c, None) => out.push(c),
-        }
-    }
-    // An open quote is a misread line, so nothing of it is left out.
-    if quote.is_some() { line.into() } else { out.into() }
 }
 
 /// Replaces each quoted here-document that `cat` reads into a word (`git commit -m "$(cat <<'EOF' …`) by its first line
@@ -307,6 +299,18 @@ pub fn without_texts(line: &str) -> Cow<'_, str> {
     }
 }
 
+/// Whether a line runs checks of one purpose more than once, even after a here-document or in a loop.
+pub fn checks_again(line: &str) -> bool {
+    let steps = line.split(['\n', ';', '&', '|']);
+    let mut seen = Vec::new();
+    let mut purposes = steps.filter_map(|step| purpose_of(bare(step)).filter(|of| of.verifies()));
+    purposes.any(|purpose| {
+        let is_again = seen.contains(&purpose);
+        seen.push(purpose);
+        is_again
+    })
+}
+
 /// Splits a line into words, including those inside quotes.
 pub fn hidden_words(line: &str) -> impl Iterator<Item = &str> {
     let cut =
@@ -323,170 +327,10 @@ pub fn ends_in(line: &str) -> String {
     working_dirs.here
 }
 
-/// Name of the last command of a line, whose exit code is the line's.
-pub fn last_command(line: &str) -> Option<&str> {
-    let steps = steps(line);
-    let (last, _) = steps.last()?;
-    bare(last).split_whitespace().next()
-}
-
 /// Whether a shell line may remove files or restore older ones, by its words.
 pub fn may_undo(line: &str) -> bool {
     let mut words = line.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
-    words.any(|word| WORDS.undoes.contains(&word))
-}
-
-/// Whether a shell line certainly changes no file of the work: it only reads, tests, builds or lints, and has
-/// no redirection to a file. Unknown commands may change files.
-pub fn is_read_only(line: &str) -> bool {
-    // Commands inside words are not followed, and the reader of a here-document is unknown.
-    let hidden = ["$(", "`", "<(", ">(", "<<"];
-    !hidden.iter().any(|mark| line.contains(mark))
-        && !redirects(line)
-        && steps(line).iter().all(|(step, _)| step_looks(bare(step)))
-}
-
-/// Whether a line redirects output to a file.
-fn redirects(line: &str) -> bool {
-    let mut rest = line;
-    while let Some(at) = rest.find('>') {
-        rest = rest[at + 1..].trim_start_matches(['>', ' ']);
-        // These redirections write no file.
-        if !(rest.starts_with("&1") || rest.starts_with("&2") || rest.starts_with("/dev/null")) {
-            return true;
-        }
-    }
-    false
-}
-
-/// Whether a single command changes no file.
-fn step_looks(command: &str) -> bool {
-    let mut words = command.split_whitespace();
-    let first = words.next().unwrap_or_default();
-    let name = first.rsplit('/').next().unwrap_or(first);
-    let rest: Vec<&str> = words.collect();
-    let has = |some: &[&str]| rest.iter().any(|word| some.iter().any(|one| word == one));
-    if let Some(row) = WORDS.looks_without.iter().find(|row| row.name == name) {
-        // The suffix of the backup may follow the option without a blank, so the words are compared by their
-        // beginning.
-        let in_place = name == "sed"
-            && rest
-                .iter()
-                .any(|word| word.starts_with("-i") || word.starts_with("--in-place"));
-        return !has(&row.words) && !in_place;
-    }
-    match (name, purpose(command)) {
-        ("git", _) => {
-            let branches = rest.first() == Some(&"branch")
-                && rest[1..].iter().all(|word| {
-                    word.starts_with("-a") || word.starts_with("-v") || *word == "--show-current"
-                });
-            branches || rest.first().is_some_and(|word| WORDS.git_looks.contains(word))
-        }
-        // A script of the project may have other effects.
-        (_, Some(Purpose { of, is_own: false })) if of.verifies() => {
-            !(WORDS.rewrites.contains(&name) || has(&WORDS.rewrites)) || has(&WORDS.checks)
-        }
-        _ => WORDS.looks.contains(&name) || command.trim().is_empty(),
-    }
-}
-
-/// Purpose of a single command.
-struct Purpose {
-    of: CommandPurpose,
-    /// Whether the command is a script or a target of the project, recognized only by its name.
-    is_own: bool,
-}
-
-fn purpose(command: &str) -> Option<Purpose> {
-    let own = targets::purpose(command).map(|of| Purpose { of, is_own: true });
-    // A target named after its purpose is more certain than the program, and the program more than a script
-    // with an unknown purpose.
-    match (own, table_purpose(command)) {
-        (Some(own), known) if own.of != CommandPurpose::Script && known != Some(own.of) => Some(own),
-        (_, Some(of)) => Some(Purpose { of, is_own: false }),
-        (own, None) => own.or_else(|| purpose(&as_npm_script(command)?)),
-    }
-}
-
-/// Rewrites `yarn build` and `pnpm lint` as `npm run build` and `npm run lint`.
-fn as_npm_script(command: &str) -> Option<String> {
-    let (first, rest) = command.trim().split_once(char::is_whitespace)?;
-    let second = rest.split_whitespace().next()?;
-    let is_script = matches!(first, "yarn" | "pnpm") && !matches!(second, "run" | "add" | "install" | "test");
-    is_script.then(|| format!("npm run {rest}"))
-}
-
-/// Purpose of a command in the table.
-fn table_purpose(command: &str) -> Option<CommandPurpose> {
-    let mut words: Vec<&str> = command.split_whitespace().collect();
-    let first = words.first_mut()?;
-    *first = match first.rsplit('/').next().unwrap_or(first) {
-        "gradlew" => "gradle",
-        "mvnw" => "mvn",
-        "pnpm" | "yarn" => "npm",
-        "python3" => "python",
-        other => other,
-    };
-    // `cargo +nightly test`
-    if words.get(1).is_some_and(|word| word.starts_with('+')) {
-        words.remove(1);
-    }
-    command_table::purpose(&words)
-}
-
-/// Whether a compiler prints nothing if it finds no error.
-pub fn is_silent_if_good(command: &str) -> bool {
-    let mut words = bare(command).split_whitespace();
-    matches!(
-        (words.next(), words.next()),
-        (Some("go"), Some("build" | "vet")) | (Some("tsc"), _)
-    )
-}
-
-/// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished
-/// from that of the prepared command.
-fn prepares(command: &str) -> bool {
-    let first = command.split_whitespace().next().unwrap_or_default();
-    WORDS.prepare.contains(&first) && !command.contains('>') || first.is_empty()
-}
-
-/// Removes assignments and prefixes from a command.
-fn bare(command: &str) -> &str {
-    let mut rest = command.trim().trim_start_matches(['(', '{', ' ']);
-    'again: loop {
-        let word = rest.split_whitespace().next().unwrap_or_default();
-        // `CI=1 make` runs `make`.
-        let is_assignment = word.split_once('=').is_some_and(|(name, _)| {
-            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        });
-        if is_assignment {
-            rest = rest[word.len()..].trim_start();
-            continue;
-        }
-        for prefix in &WORDS.prefixes {
-            if let Some(tail) = after_words(rest, &prefix.words, prefix.more) {
-                rest = tail;
-                continue 'again;
-            }
-        }
-        return rest;
-    }
-}
-
-fn after_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
-    let mut rest = text;
-    for word in words {
-        rest = rest.strip_prefix(word)?;
-        if !rest.starts_with(char::is_whitespace) {
-            return None;
-        }
-        rest = rest.trim_start();
-    }
-    for _ in 0..more {
-        rest = rest.split_once(char::is_whitespace)?.1.trim_start();
-    }
-    Some(rest)
+    words.any(|word| WORDS.undoes.contains(&word)) && !is_read_only(line)
 }
 
 #[cfg(test)]

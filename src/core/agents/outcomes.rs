@@ -25,6 +25,7 @@ pub(super) struct OutcomeWordings {
     pub(super) cut_off: Wordings,
     pub(super) exit_names: Vec<&'static str>,
     pub(super) before_exit: Vec<&'static str>,
+    head_lines: Vec<&'static str>,
 }
 
 pub(super) static WORDINGS: LazyLock<OutcomeWordings> =
@@ -44,6 +45,20 @@ pub fn is_unprepared(text: &str) -> bool {
     };
     let lines = || text.lines().filter(|line| line.len() < 400);
     lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)
+}
+
+/// A result without the lines that Codex puts before the output of a command.
+pub fn output(text: &str) -> &str {
+    let is_head = |line: &str| WORDINGS.head_lines.iter().any(|begins| line.starts_with(begins));
+    let mut rest = text;
+    loop {
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        match line.trim_end() {
+            "Output:" if rest.len() < text.len() => return after,
+            line if is_head(line) && !after.is_empty() => rest = after,
+            _ => return text,
+        }
+    }
 }
 
 /// Whether a result reports that the call did not run.
@@ -174,6 +189,11 @@ fn committed(line: &str) -> Option<(String, String)> {
         .then(|| (branch.to_owned(), hash.to_owned()))
 }
 
+/// Whether git reports a new commit in this line.
+pub(super) fn names_commit(line: &str) -> bool {
+    committed(line).is_some()
+}
+
 fn is_hash(text: &str) -> bool {
     text.bytes()
         .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
@@ -221,6 +241,26 @@ mod tests {
             "The user doesn't want to proceed with this tool use. It was rejected."
         ));
         assert!(!is_not_run("error: rejected by user input validation"));
+    }
+
+    #[test]
+    fn the_lines_before_an_output_are_no_part_of_it() {
+        let head = "Chunk ID: 3f\nWall time: 0.2 seconds\nProcess exited with code 2\nOriginal token count: 9\nOutput:";
+        for (text, expected) in [
+            (format!("{head}\nno such option"), "no such option"),
+            (head.to_owned(), ""),
+            ("Exit code: 1\nOutput:\nOutput:\nx".to_owned(), "Output:\nx"),
+        ] {
+            assert_eq!(output(&text), expected, "{text}");
+        }
+        for text in [
+            "Output:\nx",
+            "Wall time: 3 s\nx",
+            "x\nExit code: 1\nOutput:\ny",
+            "",
+        ] {
+            assert_eq!(output(text), text);
+        }
     }
 
     #[test]

@@ -13,6 +13,9 @@ use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 use crate::text::newest;
 
+/// Number of last turns whose sentences about something blocked count.
+const BLOCKED_TURNS: usize = 3;
+
 /// Sentences to keep, in order of their turns.
 ///
 /// Keeps the last occurrence of each wording and the newest of each value. Of the sentences that leave something
@@ -29,7 +32,12 @@ pub(crate) fn anchors<'i>(
     for turn in turns.iter().rev() {
         let spoken = turn.replies.iter().rev().chain(turn.opening.iter().rev());
         for anchor in spoken.flat_map(|spoken| spoken.anchors.iter().rev()) {
-            if anchor.class == SentenceClass::LeftOpen && !left_open.holds(anchor) {
+            let is_over = match anchor.class {
+                SentenceClass::LeftOpen => !left_open.holds(anchor),
+                SentenceClass::Blocker => turn.n + BLOCKED_TURNS <= turns.len(),
+                _ => false,
+            };
+            if is_over {
                 continue;
             }
             match anchor.class {

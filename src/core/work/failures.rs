@@ -116,7 +116,7 @@ impl<'i> Failures<'i> {
             }
             !is_settled
         });
-        if has_failed && !line.call.command.as_deref().is_some_and(only_looks) {
+        if has_failed && !line.call.command.as_deref().is_some_and(commands::is_probe) {
             // If the line does not show which of its commands failed, any of them may have.
             let is_known = shell.runs.iter().any(|keyed| keyed.run.bad_if_not);
             let failing = shell
@@ -213,18 +213,6 @@ fn seen(failure: &OpenFailure<'_>) -> SeenFailure {
         is_certain: failure.is_certain(),
         unknown_since: failure.unknown_since,
     }
-}
-
-/// Whether the command only searches, so that an empty result is not a failure.
-fn only_looks(command: &str) -> bool {
-    const LOOKS: [&str; 12] = [
-        "grep", "rg", "ls", "find", "test", "[", "diff", "cat", "head", "tail", "which", "stat",
-    ];
-    let mut words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&'));
-    let first = words.find(|word| !word.is_empty() && *word != "cd");
-    // The exit code is that of the last command: `… | grep` found nothing.
-    let mut ends = [first, commands::last_command(command)].into_iter().flatten();
-    ends.any(|word| LOOKS.contains(&word))
 }
 
 fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {

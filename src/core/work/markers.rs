@@ -113,7 +113,12 @@ fn class(sentence: &str, constraints: &[String], assumptions: &[String]) -> Opti
     let small = sentence.to_lowercase();
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
     // Built-in markers take precedence over configured words.
-    let known = MARKERS.iter().find(|row| row.words.occur_in(&small));
+    let mut rows = MARKERS.iter().filter(|row| row.words.occur_in(&small));
+    // A model's decision names the choice or its reason; `Decision: accepted` may be the text of a tool.
+    let known = rows.find(|row| {
+        is_stated(row.class, &small)
+            && (row.class != SentenceClass::Decision || WORDS.reasons.occur_in(&small))
+    });
     known
         .map(|row| row.class)
         .or_else(|| is_left(&small).then_some(SentenceClass::LeftOpen))
@@ -125,7 +130,22 @@ fn class(sentence: &str, constraints: &[String], assumptions: &[String]) -> Opti
 pub(super) fn users_class(sentence: &str) -> Option<SentenceClass> {
     let small = sentence.to_lowercase();
     let mut rows = MARKERS.iter().filter(|row| row.users);
-    Some(rows.find(|row| row.words.occur_in(&small))?.class)
+    let row = rows.find(|row| row.words.occur_in(&small) && is_stated(row.class, &small));
+    Some(row?.class)
+}
+
+/// Whether a lower-case sentence states that something is decided or blocked, and does not ask.
+fn is_stated(class: SentenceClass, small: &str) -> bool {
+    let asks = || {
+        small
+            .trim_end_matches(['*', '_', ')', '"', ' '])
+            .ends_with(['?', '？'])
+    };
+    match class {
+        SentenceClass::Decision => !asks() && !WORDS.undecided.occur_in(small),
+        SentenceClass::Blocker => !asks(),
+        _ => true,
+    }
 }
 
 /// Whether a lower-case sentence states that something is left failing.
@@ -234,6 +254,32 @@ mod tests {
         assert!(mends("Fixed merge_legs: it passes.", open));
         assert!(!mends("merge_legs is not fixed.", open));
         assert!(!mends("Fixed the reader.", open), "another thing");
+    }
+
+    #[test]
+    fn a_decision_names_its_choice_and_a_blocker_its_cause() {
+        use SentenceClass::{Blocker, Decision};
+        let of_model = |text: &str| anchors(text, &[], &[]).first().map(|anchor| anchor.class);
+        for (text, class) in [
+            ("I chose SQLite because it is one file.", Some(Decision)),
+            ("We decided to keep the old reader.", Some(Decision)),
+            ("Going with tabs rather than spaces.", Some(Decision)),
+            ("The upload is blocked by a missing key.", Some(Blocker)),
+            ("I cannot proceed without the key.", Some(Blocker)),
+            ("Keep going with more chapters?", None),
+            ("User decision: **accepted**", None),
+            ("One last decision is needed: the license.", None),
+            ("It is not yet decided because the key is missing.", None),
+            ("Blocked rows: shown in gray.", None),
+            ("The guard blocked me twice today.", None),
+            ("Set a flag if direct entries are blocked.", None),
+            ("Is it blocked by the guard?", None),
+        ] {
+            assert_eq!(of_model(text), class, "{text}");
+        }
+        assert_eq!(users_class("We agreed on two replicas."), Some(Decision));
+        assert_eq!(users_class("Once a decision is made, update the page."), None);
+        assert_eq!(users_class("Was it decided?"), None);
     }
 
     #[test]

@@ -313,7 +313,7 @@ impl MessageReader<'_> {
     /// The kept facts of a result: its text, and how its call ended.
     pub(crate) fn outcome(&self, call: Option<&IndexedCall>, end: LineEnd, text: &str) -> IndexedResult {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
-        let reads_failed = excerpt::looks_failed(&bounded(text, RESULT));
+        let reads_failed = excerpt::looks_failed(&bounded(outcomes::output(text), RESULT));
         // For a tool that no table lists, a result that reads like a failure outweighs a success, so the end is unknown.
         let may_run = || call.is_some_and(|call| may_run_commands(&call.name));
         let is_doubtful = kind == ToolKind::Other && reads_failed && may_run();
@@ -365,7 +365,11 @@ impl MessageReader<'_> {
             outcome.lines.push(SECRET.to_owned());
         } else if outcome.is_error() || quoted.contains(&kind) {
             let command = call.and_then(|call| call.command.as_deref()).unwrap_or_default();
-            self.quote(command, wordings::before_reminders(text), outcome);
+            self.quote(
+                command,
+                outcomes::output(wordings::before_reminders(text)),
+                outcome,
+            );
         } else {
             let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).count();
             let lines = breaks + usize::from(!text.is_empty() && !text.ends_with('\n'));

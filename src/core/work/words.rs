@@ -15,6 +15,8 @@ pub(crate) struct DraftWords {
     pub(crate) not_done: Vec<&'static str>,
     pub(crate) assumptions: Vec<&'static str>,
     pub(crate) failed_first: Vec<&'static str>,
+    pub(crate) reasons: Phrases,
+    pub(crate) undecided: Phrases,
     pub(crate) leaves: Vec<&'static str>,
     pub(crate) as_it_is: Vec<&'static str>,
     pub(crate) pointing: Vec<&'static str>,

@@ -127,9 +127,80 @@ fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
         "npm run",
         "git status",
         "git log -5",
+        "git tag",
+        "git tag 2>/dev/null",
+        "git tag -l 'v1*'",
+        "git tag --sort=-creatordate",
+        "git tag --contains 1a2b3c4",
+        "git push --dry-run origin main",
+        "git push -n",
+        "git stash list",
+        "git stash show -p",
+        "git branch --list",
+        "git worktree list",
+        "git fetch --dry-run",
+        "git commit --dry-run",
+        "git remote -v",
         "",
     ] {
         assert_eq!(runs(line), [], "{line}");
+        assert!(
+            is_read_only(line) || matches!(line, "cargo --version" | "npm run"),
+            "{line}"
+        );
+        assert!(!may_undo(line), "{line}");
+    }
+    for line in [
+        "git tag v1",
+        "git tag \"$NAME\"",
+        "git tag -a v1 -m 'as --list shows'",
+        "git stash",
+        "git stash push -m list",
+        "git push origin main",
+        "git cherry-pick -n 1a2b3c4",
+    ] {
+        assert_eq!(
+            runs(line).first().map(|run| run.purpose),
+            Some(CommandPurpose::Git),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_loop_and_a_branch_prove_nothing_about_a_command_in_them() {
+    let line = "for c in a b; do\n  git cherry-pick $c\n  make check\ndone\nmake lint";
+    assert_eq!(
+        commands_of(line),
+        [(CommandPurpose::Lint, "make lint", true, true)]
+    );
+    let branch = "if test -f a; then\n  if test -f b; then\n  make\n  fi\n  make check\nfi";
+    assert_eq!(commands_of(branch), []);
+}
+
+#[test]
+fn a_question_that_fails_is_an_answer() {
+    for line in [
+        "command -v jq",
+        "which jq",
+        "test -f a.txt",
+        "[ -d build ]",
+        "ls missing",
+        "cd app && sed -n '1,9p' a.rs",
+        "cat a.txt",
+        "Get-Content a.txt",
+        "make list | grep x",
+    ] {
+        assert!(is_probe(line), "{line}");
+    }
+    for line in [
+        "command npm test",
+        "sed -i s/a/b/ a.rs",
+        "ls && make check",
+        "npm view x",
+        "make",
+    ] {
+        assert!(!is_probe(line), "{line}");
     }
 }
 

@@ -6,13 +6,16 @@
 //! for another reason.
 
 mod exit_lines;
+mod git;
 mod report;
 
 use std::borrow::Cow;
 
 use self::exit_lines::ExitLine;
 pub(in crate::agents) use self::exit_lines::number_prefix;
-use super::commands::{self, ShellCommand, ShownOutput};
+use self::git::GitSuccesses;
+use super::commands::{self, CommandPurpose, ShellCommand, ShownOutput};
+use super::outcomes;
 
 pub use self::report::ReportedResult;
 
@@ -46,6 +49,8 @@ pub struct LineEnd {
     pub is_running: bool,
     /// Number of lines of the result.
     pub lines: usize,
+    /// The git commands of the line whose output shows that they succeeded.
+    pub(crate) git: GitSuccesses,
 }
 
 /// How one command of a line ended.
@@ -100,7 +105,7 @@ impl Evidence<'_> {
         let command = self.command.filter(|_| all != ReportedResult::Silent);
         let runs = command.map(commands::runs).unwrap_or_default();
         // A tool without a command may run tests under any name.
-        let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
+        let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.reports());
         // The output of a line that verifies nothing may report an earlier run, so it only counts for `reads_failed`.
         let report = if verifies { all } else { ReportedResult::Silent };
         let line = match own_text {
@@ -108,8 +113,16 @@ impl Evidence<'_> {
             false => None,
         };
         // True if the line's exit code 0 proves that a verifying command succeeded.
-        let zero_is_passed = runs.iter().any(|run| run.good_if_zero && run.purpose.verifies());
+        let zero_is_passed = runs.iter().any(|run| run.good_if_zero && run.purpose.reports());
+        // A script whose last check passes has ended well, even if an earlier check of it failed on purpose.
+        let is_settled = all.has_failed()
+            && self.flag != Some(true)
+            && line.is_none()
+            && (self.code == Some(0) || self.code.is_none() && self.silence_is_zero)
+            && self.command.is_some_and(commands::checks_again)
+            && ReportedResult::from_last_text(self.text) == ReportedResult::Mixed;
         let (code, failed) = match (self.code, line) {
+            _ if is_settled => (Some(0), Some(false)),
             (Some(code), _) => self.reconcile_code(code, report, zero_is_passed),
             (None, Some(line)) => self.written(line, report, zero_is_passed),
             (None, None) => self.silent(report, zero_is_passed),
@@ -118,12 +131,15 @@ impl Evidence<'_> {
             code,
             failed,
             reads_failed: failed == Some(true)
-                || all.has_failed()
+                || all.has_failed() && !is_settled
                 || line.is_some_and(|line| line.code != Some(0))
                 || self.flag == Some(true),
             report,
             is_running: code.is_none() && is_still_running(self.text),
-            lines: self.text.lines().count(),
+            lines: outcomes::output(self.text).lines().count(),
+            git: self.command.map_or_else(GitSuccesses::default, |command| {
+                GitSuccesses::read(command, self.text)
+            }),
         }
     }
 
@@ -209,6 +225,7 @@ impl ShellCommand<'_> {
             }
             ReportedResult::Silent if self.is_silent(line) => RunEnd::Passed,
             _ if line.is_running => RunEnd::Running,
+            _ if self.purpose == CommandPurpose::Git && line.git.has(self.text) => RunEnd::Passed,
             // A call that timed out or was stopped has a flag, and no code.
             _ if line.failed == Some(true) && line.code.is_none() && self.bad_if_not => RunEnd::Failed(None),
             _ => RunEnd::Unknown,
@@ -252,37 +269,6 @@ const STILL_RUNNING: [&str; 5] = [
 /// Programs whose exit code 1 Claude Code does not treat as a failure.
 const JUDGED: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "["];
 
-/// Git commands that change something.
-///
-/// Their output shows whether they succeeded. For other git commands, exit code 1 is a result and not a
-/// failure.
-const GIT_CHANGES: [GitChange; 12] = {
-    const fn says(name: &'static str, says: &'static [&'static str]) -> GitChange {
-        GitChange { name, says }
-    }
-    [
-        says("commit", &[" changed, ", " changed\n", "create mode ", "] "]),
-        says("push", &[" -> ", "Everything up-to-date"]),
-        says("pull", &["Already up to date", "Fast-forward", " changed"]),
-        says("merge", &["Already up to date", "Fast-forward", " changed"]),
-        says("checkout", &["Switched to ", "Already on ", "Updated "]),
-        says("switch", &["Switched to ", "Already on "]),
-        says("stash", &["Saved working directory", "Dropped "]),
-        says("rebase", &["Successfully rebased", "is up to date"]),
-        // Print nothing on success, or nothing that is known, and exit with 128 on failure.
-        says("add", &[]),
-        says("fetch", &[]),
-        says("reset", &[]),
-        says("cherry-pick", &[]),
-    ]
-};
-
-struct GitChange {
-    name: &'static str,
-    /// Words of the output that show success; empty if the command prints nothing.
-    says: &'static [&'static str],
-}
-
 /// Whether a result reports that its command is still running.
 pub fn is_still_running(text: &str) -> bool {
     STILL_RUNNING.iter().any(|words| text.starts_with(words))
@@ -298,13 +284,7 @@ pub fn is_judged(line: &str, text: &str) -> bool {
     }
     let mut programs = commands::programs(line).into_iter();
     programs.any(|words| match words {
-        ["git", name] => {
-            let change = GIT_CHANGES.iter().find(|change| change.name == name);
-            let says = |change: &GitChange| {
-                change.says.is_empty() || change.says.iter().any(|words| text.contains(words))
-            };
-            !change.is_some_and(says)
-        }
+        ["git", name] => !git::says_success(name, text),
         [program, _] => JUDGED.contains(&program),
     })
 }

@@ -67,15 +67,16 @@ static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
 impl ReportedResult {
     /// Reads the verdict in the output of a command that tests, builds or lints.
     pub(super) fn from_text(text: &str) -> Self {
-        let mut closing = ClosingLines::default();
-        let lines = text.lines().count();
-        for (at, line) in text.lines().enumerate() {
-            if at >= FIRST && at + LAST < lines || line.len() > LONGEST {
-                continue;
-            }
-            closing.take(at, &plain(line));
+        ClosingLines::of(text).report(text, text.lines().count())
+    }
+
+    /// Reads the verdict in the output of a line that checks more than once: its last check decides.
+    pub(super) fn from_last_text(text: &str) -> Self {
+        let closing = ClosingLines::of(text);
+        match closing.passed {
+            Some(_) if !closing.last_failed && !closing.failed.is_empty() => Self::Mixed,
+            _ => closing.report(text, text.lines().count()),
         }
-        closing.report(text, lines)
     }
 
     /// Whether something failed.
@@ -95,6 +96,18 @@ struct ClosingLines {
 }
 
 impl ClosingLines {
+    fn of(text: &str) -> Self {
+        let mut closing = Self::default();
+        let lines = text.lines().count();
+        for (at, line) in text.lines().enumerate() {
+            if at >= FIRST && at + LAST < lines || line.len() > LONGEST {
+                continue;
+            }
+            closing.take(at, &plain(line));
+        }
+        closing
+    }
+
     fn take(&mut self, at: usize, line: &str) {
         if line.is_empty() {
             return;

@@ -258,7 +258,7 @@ impl DraftBuilder<'_, '_> {
             let last = self.work.turns.last().and_then(|turn| turn.replies.last());
             let next = last
                 .into_iter()
-                .flat_map(|reply| sentences(&reply.text).filter(|s| requests::names_next_step(s)));
+                .flat_map(|reply| sentences(&reply.text).filter(|s| is_step(s)));
             steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
         }
         let turns = self.work.turns.len();
@@ -411,6 +411,11 @@ fn by_user(commands: &[SeenCommand]) -> Vec<&SeenCommand> {
 
 fn quoted(lines: &[String]) -> String {
     lines.iter().map(|line| format!("\n  > {line}")).collect()
+}
+
+/// Whether a sentence announces a step, and does not offer help.
+fn is_step(sentence: &str) -> bool {
+    requests::names_next_step(sentence) && !sentence.to_lowercase().contains("let me know")
 }
 
 /// The group for sentences of this class.

@@ -31,10 +31,10 @@ fn evidence<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
     }
 }
 
-/// Returns how the first verifying command of a line ended.
+/// Returns how the first command of a line ended whose output reports its end.
 fn end(evidence: &Evidence<'_>) -> RunEnd {
     let runs = commands::runs(evidence.command.unwrap());
-    let run = runs.iter().find(|run| run.purpose.verifies());
+    let run = runs.iter().find(|run| run.purpose.reports());
     run.unwrap_or_else(|| panic!("{evidence:?}"))
         .end(&evidence.decide())
 }
@@ -432,5 +432,58 @@ fn a_commit_with_its_message_in_a_here_document_is_read_like_any_other() {
         "cat <<EOF > a.sh\nrm b\nEOF",
     ] {
         assert_eq!(commands::without_texts(unclosed), unclosed);
+    }
+}
+
+/// How the first command of a line ended, with exit code 0 of the line.
+fn first_after_zero(command: &str, text: &str) -> RunEnd {
+    let end = Evidence {
+        code: Some(0),
+        ..evidence(command, text)
+    }
+    .decide();
+    commands::runs(command)[0].end(&end)
+}
+
+#[test]
+fn git_shows_its_success_in_a_line_whose_code_proves_nothing() {
+    let pushed = "To https://example.com/a.git\n   1a2b3c4..2b3c4d5  main -> main\n## main";
+    let committed = "[main 1a2b3c4] Add a page\n 1 file changed, 2 insertions(+)";
+    for (command, text) in [
+        ("git push origin main; git ls-remote | rg x || true", pushed),
+        ("git commit -m 'Add a page'; git status", committed),
+        (
+            "git stash; make list || true",
+            "Saved working directory and index state WIP on main",
+        ),
+    ] {
+        assert_eq!(first_after_zero(command, text), RunEnd::Passed, "{command}");
+    }
+    for (command, text) in [
+        (
+            "git push; git status",
+            " ! [rejected] main -> main (fetch first)\nTo a.git",
+        ),
+        ("git commit -m a; git commit -m b; true", committed),
+        ("git commit -m a; git log -1 | cat", "commit 1a2b3c4"),
+        ("git tag v1; true", ""),
+    ] {
+        assert_eq!(first_after_zero(command, text), RunEnd::Unknown, "{command}");
+    }
+}
+
+#[test]
+fn a_script_whose_last_check_passes_has_not_failed() {
+    let text =
+        "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\texample.com/a\t0.1s\n--- restored\nok  \texample.com/a\t0.2s";
+    let twice =
+        "cp a.go b && python3 - <<'PY'\nx\nPY\ngo test ./a | grep FAIL\ncp b a.go\ngo test ./a | tail -1";
+    let end = silent(twice, text).decide();
+    assert_eq!((end.failed, end.reads_failed), (Some(false), false));
+    for (line, text) in [
+        ("go test ./... | tail -5", text),
+        (twice, "ok  \texample.com/a\t0.2s\n--- FAIL: TestA (0.00s)\nFAIL"),
+    ] {
+        assert!(silent(line, text).decide().reads_failed, "{line}");
     }
 }

@@ -119,3 +119,28 @@ fn a_command_in_the_background_still_runs() {
     assert_contains(&local, part);
     assert_eq!(document.commands_run[0].exit, None);
 }
+
+#[test]
+fn a_question_that_fails_and_the_head_of_a_result_are_no_errors() {
+    let option = "Exit code: 2\nWall time: 0.2 seconds\nOriginal token count: 9\nOutput:\nunexpected option";
+    let mut all = vec![user("Mend the page.")];
+    all.extend(ran("command -v jq", "Exit code 1"));
+    all.extend(ran(
+        "sed -n '1,9p' gone.md",
+        "Exit code 2\nsed: can't read gone.md",
+    ));
+    all.extend(ran("mdpage --strict", option));
+    let (local, _) = both(&all);
+    let (_, failures) = local.split_once("Failed, and not yet settled:").unwrap();
+    assert_contains(failures, "> unexpected option");
+    for absent in ["Original token", "Wall time", "jq", "gone.md"] {
+        assert_lacks(failures, absent);
+    }
+}
+
+#[test]
+fn an_offer_of_help_is_no_step() {
+    let offers = "The page is up. Let me know if a link is broken.";
+    let (local, _) = both(&[user("Put up the page."), model(offers)]);
+    assert_lacks(&local, "Steps:");
+}

@@ -1,0 +1,241 @@
+//! A single command: its name, its purpose, and whether it only reads, lists or asks.
+
+use std::borrow::Cow;
+
+use super::steps::steps;
+use crate::agents::command_table::{self, CommandPurpose, WORDS};
+use crate::agents::targets;
+
+/// Whether a shell line certainly changes no file of the work: it only reads, tests, builds or lints, and has
+/// no redirection to a file. Unknown commands may change files.
+pub fn is_read_only(line: &str) -> bool {
+    // Commands inside words are not followed, and the reader of a here-document is unknown.
+    let hidden = ["$(", "`", "<(", ">(", "<<"];
+    !hidden.iter().any(|mark| line.contains(mark))
+        && !redirects(line)
+        && steps(line).iter().all(|(step, _)| step_looks(bare(step)))
+}
+
+/// Whether a line redirects output to a file.
+fn redirects(line: &str) -> bool {
+    let mut rest = line;
+    while let Some(at) = rest.find('>') {
+        rest = rest[at + 1..].trim_start_matches(['>', ' ']);
+        // These redirections write no file.
+        if !(rest.starts_with("&1") || rest.starts_with("&2") || rest.starts_with("/dev/null")) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a single command changes no file.
+pub(super) fn step_looks(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let name = first.rsplit('/').next().unwrap_or(first);
+    let rest: Vec<&str> = words.collect();
+    let has = |some: &[&str]| rest.iter().any(|word| some.iter().any(|one| word == one));
+    if let Some(row) = WORDS.looks_without.iter().find(|row| row.name == name) {
+        // The suffix of the backup may follow the option without a blank, so the words are compared by their
+        // beginning.
+        let in_place = name == "sed"
+            && rest
+                .iter()
+                .any(|word| word.starts_with("-i") || word.starts_with("--in-place"));
+        return !has(&row.words) && !in_place;
+    }
+    match (name, purpose(command)) {
+        ("git", _) => git_lists(command) || rest.first().is_some_and(|word| WORDS.git_looks.contains(word)),
+        // A script of the project may have other effects.
+        (_, Some(Purpose { of, is_own: false })) if of.verifies() => {
+            !(WORDS.rewrites.contains(&name) || has(&WORDS.rewrites)) || has(&WORDS.checks)
+        }
+        _ => WORDS.looks.contains(&name) || command.trim().is_empty(),
+    }
+}
+
+/// Whether a git command only lists, or tries out a change.
+fn git_lists(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let form = words.next().filter(|program| *program == "git").and_then(|_| {
+        let name = words.next()?;
+        WORDS.git_lists.iter().find(|form| form.name == name)
+    });
+    form.is_some_and(|form| {
+        // An argument in quotes is a message or a name.
+        let quoteless = without_quoted(command);
+        let arguments: Vec<&str> = quoteless.split_whitespace().skip(2).collect();
+        form.lists(&arguments) || form.bare && name_of(command).split(' ').nth(2).is_none()
+    })
+}
+
+/// Whether a line only asks whether something is there, so that its failure is an answer.
+///
+/// The exit code is that of the last command: `… | grep` found nothing.
+pub fn is_probe(line: &str) -> bool {
+    let steps = steps(line);
+    let plain = || {
+        let texts = steps.iter().map(|(text, _)| *text);
+        texts.map(|text| text.trim().trim_start_matches(['(', '{', '!', ' ']))
+    };
+    let first = plain().find(|step| !prepares(step));
+    // A failed check after a probe is a failure.
+    let first =
+        first.filter(|_| !plain().any(|step| purpose(step).is_some_and(|purpose| purpose.of.verifies())));
+    let mut ends = first.into_iter().chain(plain().next_back());
+    ends.any(probes)
+}
+
+fn probes(command: &str) -> bool {
+    let name = name_of_program(command);
+    let is_asked = match name {
+        "command" => command
+            .split_whitespace()
+            .nth(1)
+            .is_some_and(|word| matches!(word, "-v" | "-V")),
+        "sed" => step_looks(command),
+        _ => true,
+    };
+    is_asked && WORDS.probes.contains(&name)
+}
+
+/// Purpose of a single command.
+pub(super) struct Purpose {
+    pub(super) of: CommandPurpose,
+    /// Whether the command is a script or a target of the project, recognized only by its name.
+    pub(super) is_own: bool,
+}
+
+pub(super) fn purpose(command: &str) -> Option<Purpose> {
+    if git_lists(command) {
+        return None;
+    }
+    let own = targets::purpose(command).map(|of| Purpose { of, is_own: true });
+    // A target named after its purpose is more certain than the program, and the program more than a script
+    // with an unknown purpose.
+    match (own, table_purpose(command)) {
+        (Some(own), known) if own.of != CommandPurpose::Script && known != Some(own.of) => Some(own),
+        (_, Some(of)) => Some(Purpose { of, is_own: false }),
+        (own, None) => own.or_else(|| purpose(&as_npm_script(command)?)),
+    }
+}
+
+/// Rewrites `yarn build` and `pnpm lint` as `npm run build` and `npm run lint`.
+fn as_npm_script(command: &str) -> Option<String> {
+    let (first, rest) = command.trim().split_once(char::is_whitespace)?;
+    let second = rest.split_whitespace().next()?;
+    let is_script = matches!(first, "yarn" | "pnpm") && !matches!(second, "run" | "add" | "install" | "test");
+    is_script.then(|| format!("npm run {rest}"))
+}
+
+/// Purpose of a command in the table.
+fn table_purpose(command: &str) -> Option<CommandPurpose> {
+    let mut words: Vec<&str> = command.split_whitespace().collect();
+    let first = words.first_mut()?;
+    *first = match first.rsplit('/').next().unwrap_or(first) {
+        "gradlew" => "gradle",
+        "mvnw" => "mvn",
+        "pnpm" | "yarn" => "npm",
+        "python3" => "python",
+        other => other,
+    };
+    // `cargo +nightly test`
+    if words.get(1).is_some_and(|word| word.starts_with('+')) {
+        words.remove(1);
+    }
+    command_table::purpose(&words)
+}
+
+/// Whether a compiler prints nothing if it finds no error.
+pub fn is_silent_if_good(command: &str) -> bool {
+    let mut words = bare(command).split_whitespace();
+    matches!(
+        (words.next(), words.next()),
+        (Some("go"), Some("build" | "vet")) | (Some("tsc"), _)
+    )
+}
+
+/// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished
+/// from that of the prepared command.
+pub(super) fn prepares(command: &str) -> bool {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    WORDS.prepare.contains(&first) && !command.contains('>') || first.is_empty()
+}
+
+/// Removes assignments and prefixes from a command.
+pub(super) fn bare(command: &str) -> &str {
+    let mut rest = command.trim().trim_start_matches(['(', '{', ' ']);
+    'again: loop {
+        let word = rest.split_whitespace().next().unwrap_or_default();
+        // `CI=1 make` runs `make`.
+        let is_assignment = word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        });
+        if is_assignment {
+            rest = rest[word.len()..].trim_start();
+            continue;
+        }
+        for prefix in &WORDS.prefixes {
+            if let Some(tail) = after_words(rest, &prefix.words, prefix.more) {
+                rest = tail;
+                continue 'again;
+            }
+        }
+        return rest;
+    }
+}
+
+fn after_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
+    let mut rest = text;
+    for word in words {
+        rest = rest.strip_prefix(word)?;
+        if !rest.starts_with(char::is_whitespace) {
+            return None;
+        }
+        rest = rest.trim_start();
+    }
+    for _ in 0..more {
+        rest = rest.split_once(char::is_whitespace)?.1.trim_start();
+    }
+    Some(rest)
+}
+
+pub(super) fn name_of_program(plain: &str) -> &str {
+    let first = plain.split_whitespace().next().unwrap_or_default();
+    first.rsplit('/').next().unwrap_or(first)
+}
+
+/// Identity of a command: its words without assignments and prefixes before it and redirections after it.
+pub fn name_of(command: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut words = bare(command).split_whitespace();
+    while let Some(word) = words.next() {
+        // The name of the file follows as a word of its own.
+        if word.ends_with(['>', '<']) {
+            words.next();
+        } else if !word.contains(['>', '<']) && word != "&1" {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
+}
+
+/// A line without the text in quotes.
+pub(super) fn without_quoted(line: &str) -> Cow<'_, str> {
+    if !line.contains(['\'', '"']) {
+        return line.into();
+    }
+    let (mut out, mut quote, mut is_escaped) = (String::with_capacity(line.len()), None, false);
+    for c in line.chars() {
+        match (c, quote) {
+            _ if std::mem::take(&mut is_escaped) => {}
+            ('\\', None | Some('"')) => is_escaped = true,
+            ('\'' | '"', None) => quote = Some(c),
+            (c, Some(open)) => quote = (c != open).then_some(open),
+            (c, None) => out.push(c),
+        }
+    }
+    // An open quote is a misread line, so nothing of it is left out.
+    if quote.is_some() { line.into() } else { out.into() }
+}
