@@ -236,8 +236,8 @@ async fn a_user_is_asked_first_where_the_config_wants_that() {
                 let sent = scene.fixture.sent();
                 assert_eq!(sent[0], "u: Mend the importer.");
                 let last = sent.last().unwrap();
-                assert_contains(&last, "And the exporter?");
-                assert_lacks(&last, "gone cold");
+                assert_contains(last, "And the exporter?");
+                assert_lacks(last, "gone cold");
             }
             scene.fixture.assert_clean();
         }

@@ -134,7 +134,8 @@ fn a_file_is_created_with_its_session_and_an_error_names_the_arguments() {
             "(empty line to continue)",
         ],
     );
-    let half = baton(dir, "create --goal a --output /dev/null");
+    std::fs::write(dir.join("empty.yaml"), "").unwrap();
+    let half = baton(dir, "create --goal a --output empty.yaml");
     refused(&half, 65, &["now: required", "help: give --now"]);
     if cfg!(target_os = "linux") {
         let done = baton(dir, "create --goal a --now b --state-dir /proc/nope");

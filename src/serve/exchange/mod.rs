@@ -164,7 +164,7 @@ async fn answer_by(mut exchange: Exchange, by: Responder) -> AgentResponse {
     let job = match by {
         Responder::Unresolved(why) => return Box::pin(exchange.unresolved_handoff(why)).await,
         Responder::Command(text) => match Box::pin(commands::answer(exchange, text)).await {
-            CommandEnd::Answered(response) => return response,
+            CommandEnd::Answered(response) => return *response,
             CommandEnd::ForModel(exchange) => return Box::pin(answer_for_model(exchange)).await,
         },
         Responder::AfterHandoff(id) => return Box::pin(exchange.go_on(id)).await,

@@ -151,7 +151,7 @@ async fn store_fails_meanwhile(variant: Variant) {
     let (answer, ()) = tokio::join!(stage.ask(&now, true), fails);
     let text = &answer.text;
     let part = "no handoff was made: the store of handoffs cannot be written.";
-    assert_contains(&text, part);
+    assert_contains(text, part);
     assert!(!text.contains("[[handoff-resume"), "{text}");
     store.no_writes.store(false, Ordering::SeqCst);
     assert!(stage.baton.drafting.all_open().is_empty());

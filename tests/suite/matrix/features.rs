@@ -27,8 +27,8 @@ async fn handed_off(variant: Variant, stream: bool) {
     let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("Next.")]).await;
     let answer = fixture.ask(&fixture.history(), stream).await;
     let text = &answer.text;
-    assert_begins(&text, "Done with that.");
-    assert_ends(&text, "Fresh.");
+    assert_begins(text, "Done with that.");
+    assert_ends(text, "Fresh.");
     assert_eq!(text.matches("[[handoff-resume:").count(), 1);
     assert_eq!((answer.calls.len(), answer.stop.as_str()), (0, variant.stops[0]));
     let legs = fixture.provider.generations();
@@ -80,8 +80,8 @@ pub async fn mixed_batch(variant: Variant) {
         assert_eq!(seen, [one, two]);
         assert_eq!(outline(&legs[1]).len(), 7);
         let text = &fired.text;
-        assert_begins(&text, "The turn ends.");
-        assert_ends(&text, "Fresh.");
+        assert_begins(text, "The turn ends.");
+        assert_ends(text, "Fresh.");
         fixture.ask(&fixture.then(&ran, &fired, "More."), true).await;
         assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
         fixture.assert_clean();

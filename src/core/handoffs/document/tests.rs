@@ -446,8 +446,8 @@ fn nine_stale_builds_are_one_risk() {
     assert_eq!(risks.len(), 1, "{risks:?}");
     let detail = &risks[0].detail;
     let part = "files changed after `cargo build -p part8` passed in turn 3, `cargo build -p part7` passed";
-    assert_begins(&detail, part);
-    assert_ends(&detail, "`cargo build -p part1` passed in turn 3, and 1 more");
+    assert_begins(detail, part);
+    assert_ends(detail, "`cargo build -p part1` passed in turn 3, and 1 more");
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(super) enum CommandStep {
 
 /// Result of answering a command.
 pub(super) enum CommandEnd {
-    Answered(AgentResponse),
+    Answered(Box<AgentResponse>),
     /// The request without the command, which goes to the model.
     ForModel(Exchange),
 }
@@ -49,9 +49,9 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> CommandEnd {
     let prefix = app.config.commands.prefix.as_str();
     // Not a command: the model answers.
     let Some(command) = parse(&text, prefix) else {
-        return CommandEnd::Answered(exchange.begin().await);
+        return CommandEnd::Answered(Box::new(exchange.begin().await));
     };
-    CommandEnd::Answered(match step(&exchange, command, prefix).await {
+    let response = match step(&exchange, command, prefix).await {
         Ok(CommandStep::HandOver(trigger)) => {
             brake::charge_command(&exchange);
             hand_over::answer(exchange, trigger).await
@@ -69,7 +69,8 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> CommandEnd {
             exchange.reply(&reply).await
         }
         Err(error) => unanswered(&exchange, &error),
-    })
+    };
+    CommandEnd::Answered(Box::new(response))
 }
 
 /// Whether a transcript ends with something that the model has not answered.
