@@ -37,8 +37,7 @@ impl WorkingDirs {
         self.outside
             .extend(std::iter::repeat_n(self.here.clone(), opened));
         let runs_in = self.here.clone();
-        let mut moves = ["cd ", "pushd ", "Set-Location "].into_iter();
-        let changes = moves.find_map(|words| plain.strip_prefix(words));
+        let changes = plain.strip_prefix("cd ").or_else(|| plain.strip_prefix("pushd "));
         if let Some(to) = changes {
             let to = to.trim().trim_end_matches(')');
             // A redirection is not part of the directory's name.
