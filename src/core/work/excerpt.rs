@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::markers;
 use super::words::WORDS;
 use crate::text::cut::{ceil, floor};
 pub(crate) use crate::text::prose::one_line;
@@ -260,8 +259,23 @@ pub(crate) fn named(text: &str) -> Vec<String> {
 fn has_effect(line: &str) -> bool {
     let line = cut(line, LINE);
     let small = line.to_ascii_lowercase();
-    let mut words = markers::words(&small);
-    words.any(|word| WORDS.effects.contains(&word)) && markers::names(line).next().is_some()
+    let mut all = words(&small);
+    all.any(|word| WORDS.effects.contains(&word)) && names(line).next().is_some()
+}
+
+/// The words of a string, without punctuation.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\''));
+    text.split(cut).filter(|word| !word.is_empty())
+}
+
+/// The words of a string that name something: identifiers, paths, numbers.
+pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
+    let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':'));
+    let all = text
+        .split(cut)
+        .map(|word| word.trim_matches(['.', '-', '/', ':']));
+    all.filter(|word| word.len() > 2 && word.contains(|c: char| !c.is_alphabetic()))
 }
 
 #[cfg(test)]

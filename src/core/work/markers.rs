@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::excerpt::{one_line, sentences};
+use super::excerpt::{names, one_line, sentences, words};
 pub(crate) use super::replaced::SENTENCE;
 use super::words::{WORDS, has_word};
 use crate::text::phrases::Phrases;
@@ -166,20 +166,6 @@ fn points(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     let first = words(&small).next().unwrap_or_default();
     WORDS.pointing.contains(&first) || names(sentence).next().is_none()
-}
-
-pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
-    let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\''));
-    text.split(cut).filter(|word| !word.is_empty())
-}
-
-/// The words of a string that name something: identifiers, paths, numbers.
-pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
-    let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':'));
-    let all = text
-        .split(cut)
-        .map(|word| word.trim_matches(['.', '-', '/', ':']));
-    all.filter(|word| word.len() > 2 && word.contains(|c: char| !c.is_alphabetic()))
 }
 
 /// Whether the model's text reports a fix of something that a sentence left open, which it must name.
