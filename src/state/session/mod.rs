@@ -129,19 +129,6 @@ impl Sessions {
         self
     }
 
-    /// Limits the bytes of records that each client writes in a day.
-    #[must_use]
-    pub fn limiting_writes(mut self, daily_bytes: u64) -> Self {
-        self.written = WrittenBytes::up_to(daily_bytes);
-        self
-    }
-
-    /// Counts records that a conversation's principal is about to write.
-    fn admit(&self, live: &LiveConversation, records: &[StoredRecord], now_ms: u64) -> StoreResult<()> {
-        let is_new = live.version() == 0;
-        self.written.add(live.principal(), records, is_new, now_ms)
-    }
-
     /// Writes a handoff that is not active until a user accepts it.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use super::{LiveConversation, Sessions};
 use crate::store::records::StoredRecord;
 use crate::store::{StoreError, StoreResult};
 use crate::sync::locked;
@@ -62,6 +63,26 @@ impl WrittenBytes {
         }
         *written += bytes;
         Ok(())
+    }
+}
+
+impl Sessions {
+    /// Limits the bytes of records that each client writes in a day.
+    #[must_use]
+    pub fn limiting_writes(mut self, daily_bytes: u64) -> Self {
+        self.written = WrittenBytes::up_to(daily_bytes);
+        self
+    }
+
+    /// Counts records that a conversation's principal is about to write.
+    pub(super) fn admit(
+        &self,
+        live: &LiveConversation,
+        records: &[StoredRecord],
+        now_ms: u64,
+    ) -> StoreResult<()> {
+        let is_new = live.version() == 0;
+        self.written.add(live.principal(), records, is_new, now_ms)
     }
 }
 
