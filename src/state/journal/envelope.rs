@@ -219,6 +219,7 @@ fn described(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
 mod tests {
     use super::*;
 
+    #[cfg(debug_assertions)] // steps are not counted in a release build
     #[test]
     fn a_row_is_found_by_reading_the_text_once() {
         let tools = ["{}"; 1_000].join(",");
@@ -235,6 +236,7 @@ mod tests {
         assert_eq!(position(text.as_bytes(), |_| false), None);
     }
 
+    #[cfg(debug_assertions)] // steps are not counted in a release build
     #[test]
     fn many_names_cost_as_many_comparisons() {
         let body = |n: usize, from: usize| {
