@@ -1,9 +1,6 @@
 //! The command line arguments.
 
 use std::str::FromStr;
-use std::time::Duration;
-
-use crate::children::Kind;
 
 /// Flags, each followed by its value. Ignores cargo's `--bench` and unknown words.
 pub(crate) struct Args(Vec<String>);
@@ -31,21 +28,5 @@ impl Args {
         let number = word.parse().ok();
         assert!(number.is_some(), "{flag} wants a number, not {word}");
         number
-    }
-
-    pub(crate) fn seconds(&self) -> Duration {
-        Duration::from_secs(self.number("--seconds").unwrap_or(10))
-    }
-
-    /// Returns the proxy that follows `flag`.
-    pub(crate) fn kind(&self, flag: &str) -> Option<Kind> {
-        let word = self.after(flag)?;
-        let kind = Kind::ALL.into_iter().find(|k| k.word() == word);
-        assert!(
-            kind.is_some(),
-            "{flag} wants one of {:?}",
-            Kind::ALL.map(Kind::word)
-        );
-        kind
     }
 }

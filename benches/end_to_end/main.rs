@@ -4,7 +4,6 @@
 //! cargo bench --bench end_to_end -- [--quick] [--repetitions N]
 //!     [--only requests|streams|memory|handoff|populated|store] [--size BYTES]
 //! cargo bench --bench end_to_end -- --only instructions [--case WORDS] [--profile DIR] [--counts FILE]
-//! cargo bench --bench end_to_end -- --load baton|journal|streaming|collecting [--size BYTES] [--pinned]
 //!     [--script fixed|paced=N|burst=N] [--connections N] [--seconds N]
 //! ```
 //! Each accepts `--baton FILE`, to measure another build with the same bench.
@@ -26,7 +25,6 @@ mod handoffs;
 #[path = "../support/history.rs"]
 #[allow(dead_code)]
 mod history;
-mod load;
 mod memory;
 mod pass;
 mod populated;
@@ -99,9 +97,6 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    if let Some(kind) = args.kind("--load") {
-        return runtime.block_on(load::run(&bench, &args, kind));
-    }
     name_machine(&cores, &bench);
     let mut report = Report::default();
     runtime.block_on(measure(&bench, args.after("--only"), &mut report));
