@@ -163,6 +163,12 @@ pub struct Reply {
     pub fault: Option<Fault>,
 }
 
+impl From<&str> for Reply {
+    fn from(text: &str) -> Self {
+        Reply::text(text)
+    }
+}
+
 impl Reply {
     /// An empty reply, to add parts to.
     pub fn new() -> Self {

@@ -2,159 +2,75 @@
 
 use http::{HeaderMap, Method};
 
-use super::api::{Endpoint, Wire};
+use super::api::Endpoint::{self, Compact, CountTokens, Echo, Generate, Models, Stored};
+use super::api::Wire::{self, Anthropic, Gemini, Ollama, OpenAiChat, OpenAiResponses};
 use super::openai_responses::chatgpt;
+
+const DELETE: Method = Method::DELETE;
+const GET: Method = Method::GET;
+const HEAD: Method = Method::HEAD;
+const POST: Method = Method::POST;
 
 /// One row per path. `*` matches one segment, or the beginning of one. Paths without a row are answered with 404.
 static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[
-    (Method::POST, "/v1/messages", Wire::Anthropic, Endpoint::Generate),
+    (POST, "/v1/messages", Anthropic, Generate),
+    (POST, "/v1/messages/count_tokens", Anthropic, CountTokens),
+    (POST, "/v1/chat/completions", OpenAiChat, Generate),
+    (POST, "/chat/completions", OpenAiChat, Generate),
+    (POST, "/v1/responses", OpenAiResponses, Generate),
+    (POST, "/responses", OpenAiResponses, Generate),
+    (POST, "/v1/responses/compact", OpenAiResponses, Compact),
+    (POST, "/responses/compact", OpenAiResponses, Compact),
+    (POST, "/backend-api/codex/responses", OpenAiResponses, Generate),
     (
-        Method::POST,
-        "/v1/messages/count_tokens",
-        Wire::Anthropic,
-        Endpoint::CountTokens,
-    ),
-    (
-        Method::POST,
-        "/v1/chat/completions",
-        Wire::OpenAiChat,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/chat/completions",
-        Wire::OpenAiChat,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/v1/responses",
-        Wire::OpenAiResponses,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/responses",
-        Wire::OpenAiResponses,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/v1/responses/compact",
-        Wire::OpenAiResponses,
-        Endpoint::Compact,
-    ),
-    (
-        Method::POST,
-        "/responses/compact",
-        Wire::OpenAiResponses,
-        Endpoint::Compact,
-    ),
-    (
-        Method::POST,
-        "/backend-api/codex/responses",
-        Wire::OpenAiResponses,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
+        POST,
         "/backend-api/codex/responses/compact",
-        Wire::OpenAiResponses,
-        Endpoint::Compact,
+        OpenAiResponses,
+        Compact,
     ),
+    (GET, "/backend-api/codex/models", OpenAiResponses, Models),
+    (POST, "/v1/responses/input_tokens", OpenAiResponses, CountTokens),
+    (GET, "/v1/responses/*/input_items", OpenAiResponses, Stored),
+    (POST, "/v1/responses/*/cancel", OpenAiResponses, Stored),
+    (GET, "/v1/responses/*", OpenAiResponses, Stored),
+    (DELETE, "/v1/responses/*", OpenAiResponses, Stored),
+    (POST, "/v1/conversations", OpenAiResponses, Stored),
+    (GET, "/v1beta/models", Gemini, Models),
+    (POST, "/api/chat", Ollama, Generate),
+    (GET, "/api/tags", Ollama, Models),
+    (GET, "/api/version", Ollama, Stored),
+    (HEAD, "/", Ollama, Stored),
+    (GET, "/v1/models", OpenAiChat, Models),
+    (POST, "/v1/embeddings", OpenAiChat, Echo),
     (
-        Method::GET,
-        "/backend-api/codex/models",
-        Wire::OpenAiResponses,
-        Endpoint::Models,
-    ),
-    (
-        Method::POST,
-        "/v1/responses/input_tokens",
-        Wire::OpenAiResponses,
-        Endpoint::CountTokens,
-    ),
-    (
-        Method::GET,
-        "/v1/responses/*/input_items",
-        Wire::OpenAiResponses,
-        Endpoint::Stored,
-    ),
-    (
-        Method::POST,
-        "/v1/responses/*/cancel",
-        Wire::OpenAiResponses,
-        Endpoint::Stored,
-    ),
-    (
-        Method::GET,
-        "/v1/responses/*",
-        Wire::OpenAiResponses,
-        Endpoint::Stored,
-    ),
-    (
-        Method::DELETE,
-        "/v1/responses/*",
-        Wire::OpenAiResponses,
-        Endpoint::Stored,
-    ),
-    (
-        Method::POST,
-        "/v1/conversations",
-        Wire::OpenAiResponses,
-        Endpoint::Stored,
-    ),
-    (Method::GET, "/v1beta/models", Wire::Gemini, Endpoint::Models),
-    (Method::POST, "/api/chat", Wire::Ollama, Endpoint::Generate),
-    (Method::GET, "/api/tags", Wire::Ollama, Endpoint::Models),
-    (Method::GET, "/api/version", Wire::Ollama, Endpoint::Stored),
-    (Method::HEAD, "/", Wire::Ollama, Endpoint::Stored),
-    (Method::GET, "/v1/models", Wire::OpenAiChat, Endpoint::Models),
-    (Method::POST, "/v1/embeddings", Wire::OpenAiChat, Endpoint::Echo),
-    (
-        Method::POST,
+        POST,
         "/openai/deployments/*/chat/completions",
-        Wire::OpenAiChat,
-        Endpoint::Generate,
+        OpenAiChat,
+        Generate,
     ),
     (
-        Method::POST,
+        POST,
         "/*/projects/*/locations/*/publishers/anthropic/models/count-tokens:rawPredict",
-        Wire::Anthropic,
-        Endpoint::CountTokens,
+        Anthropic,
+        CountTokens,
     ),
     (
-        Method::POST,
+        POST,
         "/*/projects/*/locations/*/publishers/anthropic/models/*:rawPredict",
-        Wire::Anthropic,
-        Endpoint::Generate,
+        Anthropic,
+        Generate,
     ),
     (
-        Method::POST,
+        POST,
         "/*/projects/*/locations/*/publishers/anthropic/models/*:streamRawPredict",
-        Wire::Anthropic,
-        Endpoint::Generate,
+        Anthropic,
+        Generate,
     ),
-    (
-        Method::POST,
-        "/v1internal:generateContent",
-        Wire::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/v1internal:streamGenerateContent",
-        Wire::Gemini,
-        Endpoint::Generate,
-    ),
-    (
-        Method::POST,
-        "/v1internal:countTokens",
-        Wire::Gemini,
-        Endpoint::CountTokens,
-    ),
+    (POST, "/v1internal:generateContent", Gemini, Generate),
+    (POST, "/v1internal:streamGenerateContent", Gemini, Generate),
+    (POST, "/v1internal:countTokens", Gemini, CountTokens),
     // Bedrock is not implemented: its requests are echoed.
-    (Method::POST, "/model/*/*", Wire::Anthropic, Endpoint::Echo),
+    (POST, "/model/*/*", Anthropic, Echo),
 ];
 
 /// Path prefixes under which vendors serve an API of others: Azure and Google that of OpenAI, Foundry that of
