@@ -16,8 +16,6 @@ mod machine_tests;
 mod merge;
 mod opening;
 mod progress_line;
-#[cfg(test)]
-mod tests;
 mod verdict;
 
 pub use answer::{JoinedAnswer, LegProgress, StreamedAnswer};

@@ -200,5 +200,10 @@ fn a_cut_that_costs_nothing_is_made_or_offered_once_and_never_where_it_is_off() 
         // Another replica had requests of the conversation since.
         branch.costs.before = Some(3);
         assert_eq!(by(FreeCutPolicy::On, &branch), Responder::Model);
+        let unpriced = BranchState {
+            bill: None,
+            ..cold(&bill)
+        };
+        assert_eq!(by(FreeCutPolicy::On, &unpriced), Responder::Model);
     });
 }
