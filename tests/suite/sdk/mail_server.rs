@@ -66,24 +66,25 @@ impl MailServer {
     /// Summarizes the calls: tool, agent and paths.
     pub(super) fn received_calls(&self) -> Vec<String> {
         let calls = self.calls();
-        let received_calls = calls.iter().map(|(tool, arguments)| {
-            let paths: Vec<_> = arguments["paths"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .collect();
-            let agent = arguments["agent_name"].as_str().unwrap_or_default();
-            let exclusive = match arguments["exclusive"].as_bool() {
-                Some(true) => " exclusive",
-                Some(false) => " shared",
-                None => "",
-            };
-            let verb = tool.split('_').next().unwrap_or_default();
-            format!("{verb} {agent}{exclusive} {}", paths.join(","))
-        });
-        received_calls.collect()
+        calls
+            .iter()
+            .map(|(tool, arguments)| summary(tool, arguments))
+            .collect()
     }
+}
+
+/// A call in short: tool, agent and paths.
+pub(super) fn summary(tool: &str, arguments: &Value) -> String {
+    let paths = arguments["paths"].as_array().into_iter().flatten();
+    let paths: Vec<_> = paths.filter_map(Value::as_str).collect();
+    let agent = arguments["agent_name"].as_str().unwrap_or_default();
+    let exclusive = match arguments["exclusive"].as_bool() {
+        Some(true) => " exclusive",
+        Some(false) => " shared",
+        None => "",
+    };
+    let verb = tool.split('_').next().unwrap_or_default();
+    format!("{verb} {agent}{exclusive} {}", paths.join(","))
 }
 
 async fn answer(
