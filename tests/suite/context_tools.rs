@@ -2,16 +2,15 @@
 //!
 //! docs/wires.md describes baton's behavior for each of them in a row.
 
-use std::sync::Arc;
-
 use baton_llm::state::config::{Config, InjectPolicy};
-use baton_strict::{Part, Received, Reply, Stop, signed_summary};
+use baton_strict::{Part, Reply, Stop, signed_summary};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::memory;
-use crate::harness::texts::assert_contains;
-use crate::matrix::fixture::{Fixture, PROMPT, behind_line, carry, fresh, handoff, handoff_beside};
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends, assert_lacks};
+use crate::harness::{RawResponse, memory};
+use crate::matrix::fixture::{Fixture, PROMPT, behind_line, carry, fresh, handoff, handoff_beside, thought};
+use crate::matrix::talk::Talk;
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
 /// Anthropic with every beta of this file.
@@ -27,14 +26,6 @@ const BETAS: Variant = Variant {
     ],
     ..ANTHROPIC
 };
-
-/// Body of a variant with this tool after its own.
-fn with_tool(variant: &Variant, history: &[Value], list: &str, tool: &Value) -> Value {
-    let mut body = (variant.body)(history, true);
-    let tools = body.pointer_mut(list).unwrap();
-    tools.as_array_mut().unwrap().push(tool.clone());
-    body
-}
 
 /// The tool with which Codex' model starts a new context window, in each wire's shape, and the path of its
 /// list.
@@ -73,126 +64,102 @@ fn codex(history: &[Value], stream: bool) -> Value {
     body
 }
 
-async fn post(fixture: &Fixture, body: &Value) -> crate::harness::RawResponse {
-    let (path, headers) = ((fixture.variant.path)(true), fixture.variant.headers);
-    fixture.baton.post(path, headers, body.to_string().into()).await
+/// Starts a conversation of an agent with that tool of Codex.
+async fn resetting(change: impl FnOnce(&mut Config)) -> Talk {
+    let variant = Variant {
+        body: codex,
+        ..RESPONSES
+    };
+    Talk::opened(Fixture::with(variant, [], memory(), change).await)
 }
 
-/// The last request that the provider received.
-fn last(fixture: &Fixture) -> Arc<Received> {
-    fixture.provider.generations().pop().unwrap()
+/// Why a response says that its request did not get the tool.
+fn untooled(response: &RawResponse) -> Option<&str> {
+    response.header("x-baton-untooled")
+}
+
+/// Sends a transcript that is relayed as it is, for this reason.
+async fn is_relayed(talk: &Talk, reason: &str) -> RawResponse {
+    talk.push(Reply::text("Yes."));
+    let response = talk.sends().await;
+    assert_eq!(untooled(&response), Some(reason));
+    let mut body = (talk.variant.body)(&talk.history, true);
+    (talk.edit)(&mut body);
+    assert_eq!(talk.last().raw, body.to_string());
+    response
 }
 
 #[tokio::test]
 async fn a_tool_of_the_agents_own_that_resets_the_context_stands_alone() {
     for (variant, list, tool) in resets() {
-        let fixture = Fixture::new(variant, [Reply::text("Yes.")]).await;
-        let body = with_tool(&variant, &fixture.history(), list, &tool);
-        let response = post(&fixture, &body).await;
-        assert_eq!(
-            response.header("x-baton-untooled"),
-            Some("agent_resets"),
-            "{body}"
-        );
-        assert_eq!(last(&fixture).raw, body.to_string());
-        fixture.assert_clean();
+        let mut talk = Talk::opened(Fixture::new(variant, []).await);
+        talk.history.push(talk.user("Go on."));
+        talk.edit = Box::new(move |body| {
+            let tools = body.pointer_mut(list).and_then(Value::as_array_mut);
+            tools.unwrap().push(tool.clone());
+        });
+        is_relayed(&talk, "agent_resets").await;
     }
-    let variant = Variant {
-        body: codex,
-        ..RESPONSES
-    };
-    let fixture = Fixture::new(variant, [Reply::text("Yes.")]).await;
-    let response = fixture.send(&fixture.history(), true).await;
-    assert_eq!(response.header("x-baton-untooled"), Some("agent_resets"));
-    assert_eq!(last(&fixture).raw, codex(&fixture.history(), true).to_string());
+    let mut talk = resetting(|_| {}).await;
+    talk.history.push(talk.user("Go on."));
+    is_relayed(&talk, "agent_resets").await;
     // The name inside text, or as another value, does not declare a tool.
-    let fixture = Fixture::new(ANTHROPIC, [Reply::text("Yes."), Reply::text("Yes.")]).await;
-    let mut body = (ANTHROPIC.body)(&fixture.history(), true);
-    body["system"] = json!("Call `new_context`.");
-    body["tools"][0]["input_schema"]["properties"]["path"]["enum"] = json!(["new_context"]);
-    assert_eq!(post(&fixture, &body).await.header("x-baton-untooled"), None);
-    assert!(last(&fixture).offers_handoff());
+    let mut talk = Talk::opened(Fixture::new(ANTHROPIC, []).await);
+    talk.edit = Box::new(|body| {
+        body["system"] = json!("Call `new_context`.");
+        body["tools"][0]["input_schema"]["properties"]["path"]["enum"] = json!(["new_context"]);
+    });
+    talk.says("Go on.", "Yes.").await;
+    assert!(talk.last().offers_handoff());
 }
 
 #[tokio::test]
 async fn both_tools_are_offered_where_the_config_says_always() {
-    let change = |config: &mut Config| config.handoff.inject = InjectPolicy::Always;
-    let variant = Variant {
-        body: codex,
-        ..RESPONSES
-    };
-    let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), change).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
-    assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
-    assert!(last(&fixture).offers_handoff());
-    fixture.assert_clean();
+    let mut talk = resetting(|config| config.handoff.inject = InjectPolicy::Always).await;
+    assert_ends(&talk.hands_over("Go on.").await.text, "Fresh.");
+    assert!(talk.last().offers_handoff());
+    talk.assert_clean();
 }
 
 /// A user may still hand over there, and from then on the model has both tools.
 #[tokio::test]
 async fn a_user_hands_over_beside_a_tool_that_resets() {
-    let variant = Variant {
-        body: codex,
-        ..RESPONSES
-    };
-    let document = Reply::text("## Goal\n\nMend the importer.");
-    let later = (0..2).map(|n| Reply::new().thinking("Hm.").say(format!("Turn {n}.")));
-    let fixture = Fixture::new(variant, [document].into_iter().chain(later)).await;
-    let mut history = fixture.history();
-    history.extend([
-        (RESPONSES.message)("assistant", "So."),
-        fixture.user("::handoff --force --no-git"),
-    ]);
-    let answer = fixture.ask(&history, true).await;
-    let told = behind_line(&answer.text).unwrap();
-    assert!(told.starts_with("baton: handed over"), "{}", answer.text);
-    let mut history = fixture.then(&history, &answer, "Go on.");
-    for _ in 0..2 {
-        let answer = fixture.ask(&history, true).await;
-        assert!(last(&fixture).offers_handoff());
-        assert!(
-            fixture.sent()[0].contains("Mend the importer."),
-            "{:?}",
-            fixture.sent()
-        );
-        history = fixture.then(&history, &answer, "More.");
+    let mut talk = resetting(|_| {}).await;
+    let document = "## Goal\n\nMend the importer.";
+    let answer = talk.says("::handoff --force --no-git", document).await;
+    assert_begins(behind_line(&answer.text).unwrap(), "baton: handed over");
+    for text in ["Go on.", "More."] {
+        talk.says(text, thought("A turn.")).await;
+        assert!(talk.last().offers_handoff());
+        assert_contains(&talk.sent()[0], "Mend the importer.");
     }
-    fixture.assert_clean();
+    talk.assert_clean();
 }
 
 /// The history is bound to the list with baton's tool. That still holds after a reset, when the transcript
 /// starts over without a sentinel, so the tool does not come and go.
 #[tokio::test]
 async fn a_conversation_that_has_the_tool_keeps_it_beside_one_that_resets() {
-    fn named(history: &[Value], stream: bool) -> Value {
-        let mut body = codex(history, stream);
-        body["prompt_cache_key"] = json!("thread-1");
-        body
-    }
+    let store = memory();
     let variant = Variant {
-        body: named,
+        body: codex,
         ..RESPONSES
     };
-    let later = (0..4).map(|n| Reply::new().thinking("Hm.").say(format!("Turn {n}.")));
-    let replies = [handoff(), fresh()].into_iter().chain(later);
-    let store = memory();
     let always = |config: &mut Config| config.handoff.inject = InjectPolicy::Always;
-    let mut fixture = Fixture::with(variant, replies, store.clone(), always).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
-    fixture.restart(store);
-    let mut history = fixture.then(&fixture.history(), &answer, "More.");
+    let mut talk = Talk::opened(Fixture::with(variant, [], store.clone(), always).await);
+    talk.edit = Box::new(|body| body["prompt_cache_key"] = json!("thread-1"));
+    talk.hands_over("Go on.").await;
+    talk.restart(store);
     for turn in 0..4 {
         if turn == 2 {
-            history = vec![fixture.user("Mend the importer, from the notes.")];
+            talk.history.clear();
         }
-        let response = fixture.send(&history, true).await;
-        assert_eq!(response.header("x-baton-untooled"), None, "turn {turn}");
-        assert!(last(&fixture).offers_handoff(), "turn {turn}");
-        assert_eq!(fixture.sent()[0] == carry(), turn < 2, "{:?}", fixture.sent());
-        let answer = fixture.answer(&response, true);
-        history = fixture.then(&history, &answer, "More.");
+        talk.says("Mend the importer, from the notes.", thought("A turn."))
+            .await;
+        assert!(talk.last().offers_handoff(), "turn {turn}");
+        assert_eq!(talk.sent()[0] == carry(), turn < 2, "{:?}", talk.sent());
     }
-    fixture.assert_clean();
+    talk.assert_clean();
 }
 
 fn system(text: &str, clear_at: Option<&str>) -> Value {
@@ -206,74 +173,65 @@ fn system(text: &str, clear_at: Option<&str>) -> Value {
 /// A system message for a single turn does not reappear after a cut; one that still applies does.
 #[tokio::test]
 async fn messages_cleared_at_the_next_user_message_do_not_come_back_at_a_cut() {
-    let fixture = Fixture::new(BETAS, [handoff(), fresh(), Reply::text("ok"), Reply::text("ok")]).await;
-    let history = vec![
-        fixture.user("Mend the importer."),
+    let mut talk = Talk::new(Fixture::new(BETAS, []).await);
+    talk.history = vec![
+        talk.user("Mend the importer."),
         system("Environment.", None),
         system("Over.", Some("next_user_message")),
         system("For good.", Some("never")),
-        fixture.user("And the exporter."),
+        talk.user("And the exporter."),
         system("Now.", Some("next_user_message")),
     ];
-    let answer = fixture.ask(&history, true).await;
-    let texts = |received: &Received| -> Vec<String> {
-        let messages = received.messages().iter();
-        let system = messages.filter(|message| message["role"] == "system");
+    let texts = |talk: &Talk| -> Vec<String> {
+        let seen = talk.last();
+        let system = seen
+            .messages()
+            .iter()
+            .filter(|message| message["role"] == "system");
         system
             .map(|message| message["content"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(texts(&last(&fixture)), ["Environment.", "For good.", "Now."]);
-    let history = fixture.then(&history, &answer, "More.");
-    let history = [&history[..], &[system("Later.", Some("next_user_message"))]].concat();
-    let answer = fixture.ask(&history, true).await;
-    let sent = last(&fixture);
-    assert_eq!(texts(&sent), ["Environment.", "For good.", "Now.", "Later."]);
+    talk.push(handoff());
+    talk.push(fresh());
+    talk.goes_on().await;
+    assert_eq!(texts(&talk), ["Environment.", "For good.", "Now."]);
+    let later = [talk.user("More."), system("Later.", Some("next_user_message"))];
+    talk.history.extend(later);
+    talk.push(Reply::text("ok"));
+    talk.goes_on().await;
+    let sent = talk.last();
+    assert_eq!(texts(&talk), ["Environment.", "For good.", "Now.", "Later."]);
     // Unchanged: the provider decides which of them are shown.
     let of = |text: &str| sent.messages().iter().find(|message| message["content"] == text);
     assert_eq!(of("Now.").unwrap()["clear_at"], "next_user_message");
-    fixture.ask(&fixture.then(&history, &answer, "More."), true).await;
-    assert_eq!(
-        texts(&last(&fixture)),
-        ["Environment.", "For good.", "Now.", "Later."]
-    );
-    fixture.assert_clean();
-}
-
-fn hinted(history: &[Value], stream: bool) -> Value {
-    let mut body = (ANTHROPIC.body)(history, stream);
-    body["context_hint"] = json!({"enabled": true, "target_tokens_saved": 75000});
-    body
+    talk.says("More.", "ok").await;
+    assert_eq!(texts(&talk), ["Environment.", "For good.", "Now.", "Later."]);
+    talk.assert_clean();
 }
 
 /// The provider may refuse a request with a hint at history that the agent could clear. The hint reaches the
 /// agent unchanged, and a leg unknown to the agent does not offer it.
 #[tokio::test]
 async fn a_context_hint_is_the_agents_own() {
-    let variant = Variant {
-        body: hinted,
-        ..BETAS
-    };
-    let refused = || Reply::status(422, "context_hint: clear 80000 tokens and ask again");
-    let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("ok"), refused()]).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
-    let has = |n: usize| {
-        fixture.provider.generations()[n]
-            .body
-            .get("context_hint")
-            .is_some()
-    };
-    assert_eq!([has(0), has(1)], [true, false]);
-    let history = fixture.then(&fixture.history(), &answer, "More.");
-    let answer = fixture.ask(&history, true).await;
-    assert!(has(2));
-    assert_eq!(fixture.sent()[0], carry());
-    let response = fixture
-        .send(&fixture.then(&history, &answer, "More."), true)
-        .await;
+    let mut talk = Talk::opened(Fixture::new(BETAS, []).await);
+    talk.edit =
+        Box::new(|body| body["context_hint"] = json!({"enabled": true, "target_tokens_saved": 75000}));
+    talk.hands_over("Go on.").await;
+    talk.says("More.", "ok").await;
+    assert_eq!(talk.sent()[0], carry());
+    let sent = talk.provider.generations();
+    let hints = sent.iter().map(|leg| leg.body.get("context_hint").is_some());
+    assert_eq!(hints.collect::<Vec<_>>(), [true, false, true]);
+    talk.push(Reply::status(
+        422,
+        "context_hint: clear 80000 tokens and ask again",
+    ));
+    talk.history.push(talk.user("More."));
+    let response = talk.sends().await;
     assert_eq!(response.status, 422);
     assert_contains(&response.text(), "clear 80000 tokens");
-    fixture.assert_clean();
+    talk.assert_clean();
 }
 
 /// A block that defines a tool in the middle of a conversation.
@@ -290,60 +248,35 @@ fn change(kind: &str, name: &str) -> Value {
 /// as does any text that the agent's harness puts after it.
 #[tokio::test]
 async fn the_tools_of_a_summary_outlive_a_cut() {
-    let read = Reply::new().call("deploy", json!({}));
-    let fixture = Fixture::new(BETAS, [handoff(), read, Reply::text("ok")]).await;
-    let summed = signed_summary(
-        "So far.",
-        json!([inline("deploy"), change("tool_removal", "read_file")]),
-    );
+    let changes = json!([inline("deploy"), change("tool_removal", "read_file")]);
+    let summed = signed_summary("So far.", changes);
     let preamble = json!({"type": "text", "text": "<system-reminder>\nCLAUDE.md\n</system-reminder>"});
-    for role in ["assistant", "user"] {
-        let fixture = match role {
-            "assistant" => &fixture,
-            _ => {
-                &Fixture::new(
-                    BETAS,
-                    [
-                        handoff(),
-                        Reply::new().call("deploy", json!({})),
-                        Reply::text("ok"),
-                    ],
-                )
-                .await
-            }
-        };
-        let said = json!({"type": "text", "text": "Mend the exporter."});
-        let first = match role {
-            "assistant" => vec![
-                json!({"role": role, "content": [summed]}),
-                json!({"role": "user", "content": [preamble, said]}),
-            ],
-            _ => vec![json!({"role": role, "content": [summed, preamble, said]})],
-        };
-        let history = [
-            &first[..],
-            &[system("Environment.", None), fixture.user("Go on.")],
-            &[(BETAS.message)("assistant", "So."), fixture.user("Go on.")],
-        ]
-        .concat();
-        let answer = fixture.ask(&history, true).await;
-        let history = fixture.ran(&history, &answer);
-        fixture.ask(&history, true).await;
-        for request in &fixture.provider.generations()[1..] {
-            let raw = String::from_utf8_lossy(&request.raw).into_owned();
-            assert!(!raw.contains("compaction"), "{raw}");
+    let said = json!({"type": "text", "text": "Mend the exporter."});
+    for first in [
+        vec![
+            json!({"role": "assistant", "content": [summed]}),
+            json!({"role": "user", "content": [preamble, said]}),
+        ],
+        vec![json!({"role": "user", "content": [summed, preamble, said]})],
+    ] {
+        let mut talk = Talk::new(Fixture::new(BETAS, []).await);
+        talk.history = [first, vec![system("Environment.", None), talk.user("Go on.")]].concat();
+        talk.history.push((BETAS.message)("assistant", "So."));
+        talk.history.push(talk.user("Go on."));
+        talk.push(handoff());
+        talk.runs(Reply::new().call("deploy", json!({})), "fn main() {}")
+            .await;
+        talk.push(Reply::text("ok"));
+        talk.goes_on().await;
+        for request in &talk.provider.generations()[1..] {
+            assert_lacks(&String::from_utf8_lossy(&request.raw), "compaction");
             let messages = request.messages();
-            assert_eq!(
-                messages[0]["content"],
-                json!([preamble, {"type": "text", "text": PROMPT}])
-            );
-            assert_eq!(
-                messages[1],
-                json!({"role": "system", "content": summed["tool_changes"]})
-            );
-            assert_eq!(messages[2], system("Environment.", None));
+            let prompt = json!([preamble, {"type": "text", "text": PROMPT}]);
+            assert_eq!(messages[0]["content"], prompt);
+            let changed = json!({"role": "system", "content": summed["tool_changes"]});
+            assert_eq!(messages[1..3], [changed, system("Environment.", None)]);
         }
-        fixture.assert_clean();
+        talk.assert_clean();
     }
 }
 
@@ -351,223 +284,174 @@ async fn the_tools_of_a_summary_outlive_a_cut() {
 /// omits everything before its block.
 #[tokio::test]
 async fn a_summary_in_an_answer_is_kept_behind_a_cut_and_goes_before_one() {
-    fn edits(history: &[Value], stream: bool) -> Value {
-        let mut body = (ANTHROPIC.body)(history, stream);
-        let keep = json!({"type": "tool_uses", "value": 3});
-        body["context_management"] = json!({"edits": [
-            {"type": "clear_thinking_20251015", "keep": "all"},
-            {"type": "clear_tool_uses_20250919", "keep": keep, "exclude_tools": ["read_file"]},
-            {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50000}},
-        ]});
-        body
-    }
-    let variant = Variant { body: edits, ..BETAS };
+    let keep = json!({"type": "tool_uses", "value": 3});
+    let edits = json!({"edits": [
+        {"type": "clear_thinking_20251015", "keep": "all"},
+        {"type": "clear_tool_uses_20250919", "keep": keep, "exclude_tools": ["read_file"]},
+        {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 50000}},
+    ]});
     let block = |text: &str, changes: Value| {
-        Part::Block(json!({"type": "compaction", "content": text, "tool_changes": changes}))
+        Reply::new().part(Part::Block(
+            json!({"type": "compaction", "content": text, "tool_changes": changes}),
+        ))
     };
-    let early = Reply::new().part(block(
-        "Early.",
-        json!([inline("probe"), change("tool_removal", "probe")]),
-    ));
-    let behind = Reply::new().part(block("Behind.", Value::Null));
-    let both = || Reply::new().thinking("Hm.").say("ok");
-    let replies = [
-        early.say("Looking."),
-        handoff(),
-        behind.say("Fresh."),
-        both(),
-        both(),
-    ];
-    let fixture = Fixture::new(variant, replies).await;
+    let changes = [inline("probe"), change("tool_removal", "probe")];
+    let mut talk = Talk::opened(Fixture::new(BETAS, []).await);
+    let edited = edits.clone();
+    talk.edit = Box::new(move |body| body["context_management"] = edited.clone());
     let environment = json!({"type": "text", "text": "Environment."});
-    let mut history = fixture.history();
-    history.insert(
-        1,
-        json!({"role": "system", "content": [inline("probe"), environment]}),
-    );
-    let removed = json!({"role": "system", "content": [change("tool_removal", "probe")]});
-    history.push(removed);
-    let answer = fixture.ask(&history, true).await;
-    let history = fixture.then(&history, &answer, "Go on.");
-    let answer = fixture.ask(&history, true).await;
-    let mut history = fixture.then(&history, &answer, "More.");
+    let defined = json!({"role": "system", "content": [inline("probe"), environment]});
+    talk.history.insert(1, defined);
+    talk.history.push(talk.user("Go on."));
+    talk.history
+        .push(json!({"role": "system", "content": [change("tool_removal", "probe")]}));
+    talk.push(block("Early.", json!(changes)).say("Looking."));
+    talk.goes_on().await;
+    talk.push(handoff());
+    talk.says("Go on.", block("Behind.", Value::Null).say("Fresh."))
+        .await;
     for _ in 0..2 {
-        let answer = fixture.ask(&history, true).await;
-        let sent = last(&fixture);
-        let raw = String::from_utf8_lossy(&sent.raw).into_owned();
-        assert_eq!(
-            (raw.contains("Early."), raw.contains("Behind.")),
-            (false, true),
-            "{raw}"
-        );
-        assert_eq!(
-            sent.body["context_management"],
-            edits(&[], true)["context_management"]
-        );
+        talk.says("More.", thought("ok")).await;
+        let sent = talk.last();
+        let raw = String::from_utf8_lossy(&sent.raw);
+        assert_lacks(&raw, "Early.");
+        assert_contains(&raw, "Behind.");
+        assert_eq!(sent.body["context_management"], edits);
         // The changes that the early summary replaces are stated once.
-        assert_eq!(
-            sent.messages()[1],
-            json!({"role": "system", "content": [environment]})
-        );
-        let changes = [inline("probe"), change("tool_removal", "probe")];
-        assert_eq!(sent.messages()[2], json!({"role": "system", "content": changes}));
-        history = fixture.then(&history, &answer, "More.");
+        let kept = [json!([environment]), json!(changes)];
+        let kept = kept.map(|content| json!({"role": "system", "content": content}));
+        assert_eq!(sent.messages()[1..3], kept);
     }
-    fixture.assert_clean();
+    talk.assert_clean();
 }
 
 /// The agent returns a turn that pauses at its summary. A handoff that waits for the end of the turn keeps
 /// waiting.
 #[tokio::test]
 async fn a_turn_that_pauses_at_its_summary_hands_nothing_over() {
+    let mut talk = Talk::opened(Fixture::new(BETAS, []).await);
+    talk.history.push(talk.user("Go on."));
     let both = handoff_beside(Reply::new()).call("read_file", json!({"path": "x"}));
-    let block = json!({"type": "compaction", "content": "So far."});
-    let paused = Reply::new()
-        .part(Part::Block(block))
-        .stop(Stop::Word("compaction".to_owned()));
-    let fixture = Fixture::new(BETAS, [both, paused, Reply::text("Done."), fresh()]).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
-    let history = fixture.ran(&fixture.history(), &answer);
-    let answer = fixture.ask(&history, true).await;
+    talk.runs(both, "fn main() {}").await;
+    let block = Part::Block(json!({"type": "compaction", "content": "So far."}));
+    talk.push(Reply::new().part(block).stop(Stop::Word("compaction".to_owned())));
+    let answer = talk.goes_on().await;
     assert_eq!((answer.stop.as_str(), answer.text.as_str()), ("compaction", ""));
-    let answer = fixture
-        .ask(&fixture.then(&history, &answer, "Go on."), true)
-        .await;
-    assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
-    assert_eq!(fixture.sent(), [carry()]);
-    fixture.assert_clean();
+    talk.push(Reply::text("Done."));
+    assert_ends(&talk.says("Go on.", fresh()).await.text, "Fresh.");
+    assert_eq!(talk.sent(), [carry()]);
+    talk.assert_clean();
 }
 
 /// The memory tool has no schema and the agent runs it, so such a request belongs to an agent loop.
 #[tokio::test]
 async fn an_agent_with_the_memory_tool_alone_is_offered_the_handoff() {
-    fn remembering(history: &[Value], stream: bool) -> Value {
-        let mut body = (ANTHROPIC.body)(history, stream);
-        body["tools"] = json!([{"type": "memory_20250818", "name": "memory"}]);
-        body
-    }
-    let variant = Variant {
-        body: remembering,
-        ..BETAS
+    let memory = json!({"type": "memory_20250818", "name": "memory"});
+    let mut talk = Talk::opened(Fixture::new(BETAS, []).await);
+    let tools = json!([memory]);
+    talk.edit = Box::new(move |body| body["tools"] = tools.clone());
+    talk.history.push(talk.user("Go on."));
+    let view = || {
+        let path = json!({"command": "view", "path": "/memories"});
+        Reply::new().thinking("Notes?").call("memory", path)
     };
-    let view = |path: &str| {
-        Reply::new()
-            .thinking("Notes?")
-            .call("memory", json!({"command": "view", "path": path}))
-    };
-    let both = handoff_beside(view("/memories"));
-    let replies = [
-        both,
-        Reply::text("Done."),
-        view("/memories/next.md"),
-        Reply::text("ok"),
-    ];
-    let fixture = Fixture::new(variant, replies).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
+    let answer = talk.runs(handoff_beside(view()), "notes").await;
     assert_eq!(answer.calls[0].1, "memory");
-    let history = fixture.ran(&fixture.history(), &answer);
-    let answer = fixture.ask(&history, true).await;
-    fixture.ask(&fixture.ran(&history, &answer), true).await;
-    assert_eq!(fixture.sent(), [carry().as_str(), "call memory", "result"]);
-    let tools = &last(&fixture).body["tools"];
-    assert_eq!(tools[0], json!({"type": "memory_20250818", "name": "memory"}));
-    fixture.assert_clean();
+    talk.push(Reply::text("Done."));
+    talk.runs(view(), "notes").await;
+    talk.push(Reply::text("ok"));
+    talk.goes_on().await;
+    assert_eq!(talk.sent(), [carry().as_str(), "call memory", "result"]);
+    assert_eq!(talk.last().body["tools"][0], memory);
+    talk.assert_clean();
 }
 
 /// Tools that are defined in the middle of a conversation survive a cut, in order. If only such tools are
 /// offered, the request is relayed.
 #[tokio::test]
 async fn tools_defined_in_messages_outlive_a_cut() {
+    let mut talk = Talk::opened(Fixture::new(BETAS, []).await);
+    let added = json!({"role": "system", "content": [inline("deploy")]});
+    let removed = json!({"role": "system", "content": [change("tool_removal", "read_file")]});
+    let more = [
+        talk.user("Go on."),
+        added.clone(),
+        (BETAS.message)("assistant", "So."),
+        talk.user("Go on."),
+    ];
+    talk.history.extend(more);
+    talk.history.push(removed.clone());
+    talk.push(handoff());
     let call = Reply::new().thinking("Now.").call("deploy", json!({}));
-    let fixture = Fixture::new(BETAS, [handoff(), call, Reply::text("ok"), Reply::text("ok")]).await;
-    let mut history = fixture.history();
-    history.extend([(BETAS.message)("assistant", "So."), fixture.user("Go on.")]);
-    history.insert(3, json!({"role": "system", "content": [inline("deploy")]}));
-    history.push(json!({"role": "system", "content": [change("tool_removal", "read_file")]}));
-    let answer = fixture.ask(&history, true).await;
-    let ran = fixture.ran(&history, &answer);
-    fixture.ask(&ran, true).await;
-    let sent = last(&fixture);
-    assert_eq!(sent.messages()[1], history[3]);
-    assert_eq!(sent.messages()[2], history[6]);
+    talk.runs(call, "fn main() {}").await;
+    talk.push(Reply::text("ok"));
+    talk.goes_on().await;
+    assert_eq!(talk.last().messages()[1..3], [added, removed]);
     // An agent's tool with the name of baton's belongs to the agent, wherever it is defined.
-    let mut taken = fixture.history();
-    taken.insert(
-        1,
-        json!({"role": "system", "content": [inline("session_handoff")]}),
-    );
-    let response = fixture.send(&taken, true).await;
-    assert_eq!(response.header("x-baton-untooled"), Some("name_taken"));
-    assert_eq!(last(&fixture).raw, (BETAS.body)(&taken, true).to_string());
-    fixture.assert_clean();
+    talk.history = talk.history();
+    let taken = json!({"role": "system", "content": [inline("session_handoff")]});
+    talk.history.insert(1, taken);
+    is_relayed(&talk, "name_taken").await;
+    talk.assert_clean();
 }
 
-fn threaded(fixture: &Fixture, history: &[Value], thread: Value) -> Value {
-    let mut body = (fixture.variant.body)(history, true);
-    body["thread"] = thread;
-    body
+/// Sends a transcript in a thread.
+async fn in_thread(talk: &mut Talk, thread: Value) -> RawResponse {
+    talk.edit = Box::new(move |body| body["thread"] = thread.clone());
+    talk.sends().await
+}
+
+/// The id of a streamed response.
+fn id_of(response: &RawResponse) -> String {
+    let text = response.text();
+    let (_, id) = text.split_once("\"id\":\"").unwrap();
+    id.split('"').next().unwrap().to_owned()
 }
 
 /// The provider stores a thread, so nothing can be cut. The request is relayed unchanged, with the reason
 /// stated.
 #[tokio::test]
 async fn a_message_thread_is_relayed_and_the_reason_is_said() {
-    let fixture = Fixture::new(BETAS, [Reply::text("Yes."), Reply::text("Yes.")]).await;
-    let begin = threaded(&fixture, &fixture.history(), json!({"type": "create"}));
-    let response = post(&fixture, &begin).await;
-    assert_eq!(response.header("x-baton-untooled"), Some("provider_held"));
-    assert_eq!(last(&fixture).raw, begin.to_string());
-    let text = response.text();
-    let id = text.split("\"id\":\"").nth(1).unwrap().split('"').next().unwrap();
-    let more = [fixture.user("More.")];
-    let go_on = threaded(
-        &fixture,
-        &more,
-        json!({"type": "continue", "previous_message_id": id}),
-    );
-    let response = post(&fixture, &go_on).await;
-    assert_eq!(response.header("x-baton-untooled"), Some("provider_held"));
-    assert_eq!(last(&fixture).raw, go_on.to_string());
-    fixture.assert_clean();
+    let mut talk = Talk::opened(Fixture::new(BETAS, []).await);
+    talk.history.push(talk.user("Go on."));
+    talk.edit = Box::new(|body| body["thread"] = json!({"type": "create"}));
+    let id = id_of(&is_relayed(&talk, "provider_held").await);
+    talk.history = vec![talk.user("More.")];
+    talk.edit = Box::new(move |body| body["thread"] = json!({"type": "continue", "previous_message_id": id}));
+    is_relayed(&talk, "provider_held").await;
+    talk.assert_clean();
 }
 
 /// A conversation that has the tool continues without a thread, because the provider would store a different
 /// history than the agent's. Its refusal makes the agent send the whole history again.
 #[tokio::test]
 async fn a_pinned_conversation_is_not_held_in_a_thread() {
-    let replies = [
-        handoff(),
-        fresh(),
-        Reply::new().thinking("Hm.").say("One."),
-        Reply::new().thinking("Hm.").say("Two."),
-    ];
-    let fixture = Fixture::new(BETAS, replies).await;
-    let answer = fixture.ask(&fixture.history(), true).await;
-    let history = fixture.then(&fixture.history(), &answer, "More.");
-    let response = post(&fixture, &threaded(&fixture, &history, json!({"type": "create"}))).await;
-    assert_eq!(response.header("x-baton-untooled"), None);
-    let sent = last(&fixture);
-    assert_eq!(sent.body.get("thread"), None);
-    assert!(sent.offers_handoff());
-    assert_eq!(fixture.sent()[0], carry());
-    let text = response.text();
-    let id = text.split("\"id\":\"").nth(1).unwrap().split('"').next().unwrap();
-    let more = [fixture.user("And more.")];
-    let go_on = json!({"type": "continue", "previous_message_id": id});
-    let refused = post(&fixture, &threaded(&fixture, &more, go_on)).await;
-    assert_eq!(refused.status, 404);
-    assert!(refused.text().contains("thread_not_found"), "{}", refused.text());
-    let answer = fixture.answer(&response, true);
-    let history = fixture.then(&history, &answer, "And more.");
-    let response = post(&fixture, &threaded(&fixture, &history, json!({"type": "create"}))).await;
-    assert_eq!(response.status, 200, "{}", response.text());
-    assert_eq!(fixture.sent()[0], carry());
-    let rules: Vec<_> = fixture
-        .provider
-        .complaints()
-        .iter()
-        .map(|c| format!("{:?}", c.rule))
+    let mut talk = Talk::opened(Fixture::new(BETAS, []).await);
+    talk.hands_over("Go on.").await;
+    for (n, text) in ["More.", "And more."].into_iter().enumerate() {
+        talk.history.push(talk.user(text));
+        talk.push(thought("One."));
+        let response = in_thread(&mut talk, json!({"type": "create"})).await;
+        assert_eq!((response.status, untooled(&response)), (200, None));
+        let sent = talk.last();
+        assert_eq!(sent.body.get("thread"), None);
+        assert!(sent.offers_handoff());
+        assert_eq!(talk.sent()[0], carry());
+        talk.history.extend(talk.answer(&response, true).keep);
+        if n == 0 {
+            let go_on = json!({"type": "continue", "previous_message_id": id_of(&response)});
+            let whole = std::mem::take(&mut talk.history);
+            talk.history.push(talk.user("And more."));
+            let refused = in_thread(&mut talk, go_on).await;
+            assert_eq!(refused.status, 404);
+            assert_contains(&refused.text(), "thread_not_found");
+            talk.history = whole;
+        }
+    }
+    let complaints = talk.provider.complaints().into_iter();
+    let rules: Vec<_> = complaints
+        .map(|complaint| format!("{:?}", complaint.rule))
         .collect();
     assert_eq!(rules, ["UnknownResponse"]);
-    assert_eq!(fixture.script.left(), 0);
+    assert_eq!(talk.script.left(), 0);
 }

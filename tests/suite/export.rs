@@ -14,9 +14,7 @@ use crate::harness::program::{baton_in, printed, refused};
 use crate::harness::texts::assert_contains;
 use crate::matrix::fixture::{PROMPT, handoff, handoff_beside};
 use crate::matrix::journaled::Journaled;
-use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
-
-const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+use crate::matrix::variants::{ANTHROPIC, Variant, WIRES};
 
 /// A secret that the journal omits.
 const SECRET: &str = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvwxyz";

@@ -4,120 +4,114 @@ use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::harness::texts::assert_lacks;
 use crate::matrix::fixture::Fixture;
-use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
+use crate::matrix::talk::Talk;
+use crate::matrix::variants::{CHAT, RESPONSES, Variant, WIRES};
 
 const DONE: &str = "{\"answer\":\"done\"}";
 
-/// A body that asks for JSON.
-fn formatted(variant: &Variant, history: &[Value], stream: bool) -> Value {
+/// Asks for JSON.
+fn formatted(body: &mut Value) {
     let schema = json!({"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"], "additionalProperties": false});
-    let mut body = (variant.body)(history, stream);
-    let path = (variant.path)(stream);
-    if path.contains("messages") {
-        body["output_config"] = json!({"format": {"type": "json_schema", "schema": schema}});
-    } else if path.contains("responses") {
-        body["text"] =
-            json!({"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": true}});
-    } else if path.contains("completions") {
-        body["response_format"] =
-            json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}});
-    } else if path.contains("/api/") {
-        body["format"] = schema;
-    } else {
-        body["generationConfig"]["responseMimeType"] = json!("application/json");
-        body["generationConfig"]["responseJsonSchema"] = schema;
+    let format = json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": true});
+    match body["model"].as_str() {
+        Some("claude-strict-1") => {
+            body["output_config"] = json!({"format": {"type": "json_schema", "schema": schema}});
+        }
+        Some("llama-strict") => body["format"] = schema,
+        Some(_) if body.get("input").is_some() => body["text"] = json!({"format": format}),
+        Some(_) => {
+            body["response_format"] =
+                json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}})
+        }
+        None => {
+            body["generationConfig"]["responseMimeType"] = json!("application/json");
+            body["generationConfig"]["responseJsonSchema"] = schema;
+        }
     }
-    body
 }
 
-async fn ask(fixture: &Fixture, history: &[Value], stream: bool) -> Answer {
-    let body = formatted(&fixture.variant, history, stream).to_string().into();
-    let path = (fixture.variant.path)(stream);
-    let response = fixture.baton.post(path, fixture.variant.headers, body).await;
-    assert_eq!(response.status, 200, "{}", response.text());
-    fixture.answer(&response, stream)
+fn hands_over(reply: Reply) -> Reply {
+    reply.call("session_handoff", json!({"prompt": "Goal: the exporter."}))
 }
 
-fn hands_over() -> Reply {
-    Reply::new().call("session_handoff", json!({"prompt": "Goal: the exporter."}))
+/// Starts a conversation.
+async fn begun(variant: Variant, stream: bool) -> Talk {
+    let mut talk = Talk::opened(Fixture::new(variant, []).await);
+    talk.stream = stream;
+    talk
+}
+
+/// Asks for a report in a format.
+async fn report(talk: &mut Talk, replies: impl IntoIterator<Item = Reply>) -> String {
+    talk.edit = Box::new(formatted);
+    replies.into_iter().for_each(|reply| talk.push(reply));
+    let text = talk.asks("Report.").await.text;
+    talk.edit = Box::new(|_| {});
+    text
 }
 
 #[tokio::test]
 async fn a_hidden_call_leaves_no_trace_in_formatted_output() {
-    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
-        for stream in [true, false] {
-            let fixture = Fixture::new(variant, []).await;
-            let thinks = variant.path as usize == RESPONSES.path as usize;
-            let thought = |reply: Reply| match thinks {
-                true => reply.thinking("What is asked?"),
-                false => reply,
-            };
-            fixture.push(thought(Reply::new()).say("Mended."));
-            let history = fixture.history();
-            let answer = fixture.ask(&history, stream).await;
-            let history = fixture.then(&history, &answer, "Report.");
-            let call =
-                thought(Reply::new()).call("session_handoff", json!({"prompt": "Goal: the exporter."}));
-            fixture.push(call);
-            fixture.push(thought(Reply::new()).say(DONE));
-            let answer = ask(&fixture, &history, stream).await;
-            assert_eq!(answer.text, DONE);
-            let history = fixture.then(&history, &answer, "Go on.");
-            fixture.push(Reply::text("On."));
-            fixture.ask(&history, stream).await;
-            let sent = fixture.sent();
-            assert!(
-                sent.contains(&"u: Report.".to_owned()) && sent.contains(&format!("a: {DONE}")),
-                "nothing was cut: {sent:?}"
-            );
-            fixture.assert_clean();
-        }
+    for (variant, stream) in WIRES
+        .into_iter()
+        .flat_map(|variant| [(variant, true), (variant, false)])
+    {
+        let mut talk = begun(variant, stream).await;
+        let thinks = variant.path as usize == RESPONSES.path as usize;
+        let thought = || {
+            if thinks {
+                Reply::new().thinking("What is asked?")
+            } else {
+                Reply::new()
+            }
+        };
+        talk.says("Go on.", thought().say("Mended.")).await;
+        let replies = [hands_over(thought()), thought().say(DONE)];
+        assert_eq!(report(&mut talk, replies).await, DONE);
+        talk.says("Go on.", "On.").await;
+        // Nothing was cut.
+        let sent = talk.sent();
+        assert!(
+            sent.contains(&"u: Report.".to_owned()) && sent.contains(&format!("a: {DONE}")),
+            "{sent:?}"
+        );
+        talk.assert_clean();
     }
 }
 
 /// What was shown cannot be taken back, so such a call is dropped.
 #[tokio::test]
 async fn after_shown_text_the_call_is_dropped() {
-    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
-        let fixture = Fixture::new(variant, [Reply::text("Mended.")]).await;
-        let history = fixture.history();
-        let answer = fixture.ask(&history, true).await;
-        let history = fixture.then(&history, &answer, "Report.");
-        fixture.push(Reply::text(DONE).call("session_handoff", json!({"prompt": "Goal: the exporter."})));
-        let answer = ask(&fixture, &history, true).await;
-        assert_eq!(answer.text, DONE);
-        fixture.assert_clean();
+    for variant in WIRES {
+        let mut talk = begun(variant, true).await;
+        talk.says("Go on.", "Mended.").await;
+        assert_eq!(report(&mut talk, [hands_over(Reply::text(DONE))]).await, DONE);
+        talk.assert_clean();
     }
 }
 
 /// A model that insists ends the turn without output, as every call does that cannot be answered.
 #[tokio::test]
 async fn a_model_that_insists_is_answered_twice() {
-    let fixture = Fixture::new(CHAT, [Reply::text("Mended.")]).await;
-    let history = fixture.history();
-    let answer = fixture.ask(&history, true).await;
-    let history = fixture.then(&history, &answer, "Report.");
-    (0..3).for_each(|_| fixture.push(hands_over()));
-    let before = fixture.provider.generations().len();
-    let answer = ask(&fixture, &history, true).await;
-    assert_eq!(fixture.provider.generations().len() - before, 3);
-    assert!(!answer.text.contains("handoff"), "{}", answer.text);
+    let mut talk = begun(CHAT, true).await;
+    talk.says("Go on.", "Mended.").await;
+    let text = report(&mut talk, (0..3).map(|_| hands_over(Reply::new()))).await;
+    assert_eq!(talk.provider.generations().len(), 4);
+    assert_lacks(&text, "handoff");
 }
 
 /// A conversation that was cut stays cut.
 #[tokio::test]
 async fn a_cut_conversation_is_asked_for_a_format() {
-    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
-        let fixture = Fixture::new(variant, [hands_over(), Reply::text("Next.")]).await;
-        let history = fixture.history();
-        let answer = fixture.ask(&history, true).await;
-        let history = fixture.then(&history, &answer, "Report.");
-        fixture.push(hands_over());
-        fixture.push(Reply::text(DONE));
-        let answer = ask(&fixture, &history, true).await;
-        assert_eq!(answer.text, DONE);
-        assert_eq!(fixture.sent()[..2], ["u: Goal: the exporter.", "a: Next."]);
-        fixture.assert_clean();
+    for variant in WIRES {
+        let mut talk = begun(variant, true).await;
+        talk.push(hands_over(Reply::new()));
+        talk.says("Go on.", "Next.").await;
+        let replies = [hands_over(Reply::new()), Reply::text(DONE)];
+        assert_eq!(report(&mut talk, replies).await, DONE);
+        assert_eq!(talk.sent()[..2], ["u: Goal: the exporter.", "a: Next."]);
+        talk.assert_clean();
     }
 }

@@ -18,9 +18,7 @@ use serde_json::{Value, json};
 
 use crate::harness::texts::assert_contains;
 use crate::matrix::journaled::Journaled;
-use crate::matrix::variants::{ANTHROPIC, CHAT, CODE_ASSIST, GEMINI, OLLAMA, RESPONSES, Variant};
-
-const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+use crate::matrix::variants::{ANTHROPIC, CODE_ASSIST, WIRES};
 
 /// Text that is streamed in many pieces, with characters that JSON escapes.
 const SENTENCE: &str =

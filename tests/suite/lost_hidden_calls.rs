@@ -4,97 +4,58 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use baton_strict::{Options, Queue, Reply, Rule, Strict};
+use baton_strict::{Reply, Rule};
 use pretty_assertions::assert_eq;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::harness::fixture::{FlakyStore, handoff};
-use crate::harness::{Baton, config, memory};
-use crate::matrix::variants::{ANTHROPIC, Call};
+use crate::harness::fixture::FlakyStore;
+use crate::harness::memory;
+use crate::matrix::fixture::{Fixture, handoff};
+use crate::matrix::talk::Talk;
+use crate::matrix::variants::ANTHROPIC;
 
-/// A conversation whose first response has a hidden call next to one of the agent's calls, which has its
-/// result.
-struct WithHiddenCall {
-    provider: Strict,
-    script: Queue,
-    history: Vec<Value>,
+/// Starts a conversation with a hidden call next to one of the agent's calls, which has its result.
+///
+/// With `behind_handoff`, that response follows a handoff.
+async fn begun(store: &Arc<FlakyStore>, behind_handoff: bool) -> Talk {
+    let mut talk = Talk::new(Fixture::with(ANTHROPIC, [], store.clone(), |_| {}).await);
+    if behind_handoff {
+        talk.says("warm up", "Hi.").await;
+        talk.push(handoff());
+    }
+    talk.history.push(talk.user("Read it."));
+    let refused = Reply::text("Look.").call("session_handoff", json!({"prompt": ""}));
+    talk.runs(refused.call("read_file", json!({"path": "a"})), "ok")
+        .await;
+    talk
 }
 
-impl WithHiddenCall {
-    /// Starts the conversation. With `behind_handoff`, that response follows a handoff.
-    async fn start(store: &Arc<FlakyStore>, behind_handoff: bool) -> (Self, Baton) {
-        let refused = Reply::text("Look.")
-            .call("session_handoff", json!({"prompt": ""}))
-            .call("read_file", json!({"path": "a"}));
-        let script = Queue::new([]);
-        let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
-        let baton = Baton::start(config(&provider.url()), store.clone());
-        let mut begun = Self {
-            provider,
-            script,
-            history: Vec::new(),
-        };
-        if behind_handoff {
-            begun.script.push(Reply::text("Hi."));
-            begun.user("warm up");
-            begun.ask(&baton).await;
-            begun.script.push(handoff());
-        }
-        begun.script.push(refused);
-        begun.user("Read it.");
-        let calls = begun.ask(&baton).await;
-        begun.history.extend((ANTHROPIC.results)(&calls, "ok"));
-        (begun, baton)
-    }
+/// Sends the transcript. The response contains thinking.
+async fn thinks(talk: &mut Talk) {
+    talk.push(Reply::new().thinking("What comes next?").say("On."));
+    talk.goes_on().await;
+}
 
-    fn user(&mut self, text: &str) {
-        self.history.push((ANTHROPIC.message)("user", text));
-    }
-
-    /// Sends the history, stores the response in it, and returns the calls.
-    async fn ask(&mut self, baton: &Baton) -> Vec<Call> {
-        let body = (ANTHROPIC.body)(&self.history, true).to_string();
-        let response = baton
-            .post((ANTHROPIC.path)(true), ANTHROPIC.headers, body.into())
-            .await;
-        assert_eq!(response.status, 200, "{}", response.text());
-        let answer = (ANTHROPIC.parse)(&response.raw, true).unwrap();
-        self.history.extend(answer.keep);
-        answer.calls
-    }
-
-    /// Makes the next response contain thinking.
-    async fn think(&mut self, baton: &Baton, text: &str) {
-        self.script
-            .push(Reply::new().thinking("What comes next?").say(text));
-        self.ask(baton).await;
-    }
-
-    /// The provider rejects thinking that is bound to another transcript.
-    ///
-    /// The agent gets the response to the last of `requests` requests, and the next turn needs only one. Both
-    /// have the tool.
-    async fn leaves_thinking_out_once(&mut self, baton: &Baton, requests: usize) {
-        for (text, requests) in [("Back.", requests), ("And on.", 1)] {
-            let (sent, complaints) = (
-                self.provider.generations().len(),
-                self.provider.complaints().len(),
-            );
-            self.user("Go on.");
-            self.think(baton, text).await;
-            let all = self.provider.generations();
-            assert_eq!(all.len() - sent, requests, "{text}");
-            let tools = all.last().unwrap().body["tools"].to_string();
-            assert!(tools.contains("session_handoff"), "{text}");
-            let mut new = self.provider.complaints().split_off(complaints);
-            // A history unknown to baton is first sent without the tool.
-            new.retain(|complaint| complaint.rule != Rule::ToolsChanged);
-            assert!(
-                new.iter().all(|complaint| complaint.rule == Rule::Binding),
-                "{new:?}"
-            );
-            assert_eq!(new.len(), requests - 1, "{new:?}");
-        }
+/// The provider rejects thinking that is bound to another transcript.
+///
+/// The agent gets the response to the last of `requests` requests, and the next turn needs only one. Both
+/// have the tool.
+async fn leaves_thinking_out_once(talk: &mut Talk, requests: usize) {
+    for requests in [requests, 1] {
+        let sent = talk.provider.generations().len();
+        let complaints = talk.provider.complaints().len();
+        talk.history.push(talk.user("Go on."));
+        thinks(talk).await;
+        assert_eq!(talk.provider.generations().len() - sent, requests);
+        assert!(talk.last().offers_handoff());
+        let mut new = talk.provider.complaints().split_off(complaints);
+        // A history unknown to baton is first sent without the tool.
+        new.retain(|complaint| complaint.rule != Rule::ToolsChanged);
+        assert!(
+            new.iter().all(|complaint| complaint.rule == Rule::Binding),
+            "{new:?}"
+        );
+        assert_eq!(new.len(), requests - 1, "{new:?}");
     }
 }
 
@@ -105,24 +66,22 @@ impl WithHiddenCall {
 #[tokio::test]
 async fn thinking_of_an_outage_is_left_out_once_the_hidden_calls_are_back() {
     let store = FlakyStore::new(memory());
-    let (mut conversation, _) = WithHiddenCall::start(&store, false).await;
+    let mut talk = begun(&store, false).await;
     // A new process, which has no records while the store is offline.
-    let baton = Baton::start(config(&conversation.provider.url()), store.clone());
+    talk.restart(store.clone());
     store.no_reads.store(true, Ordering::SeqCst);
-    conversation.think(&baton, "In the outage.").await;
-    let offline = conversation.provider.generations().pop().unwrap();
-    assert!(!offline.body.to_string().contains("session_handoff"));
+    thinks(&mut talk).await;
+    assert!(!talk.last().body.to_string().contains("session_handoff"));
     store.no_reads.store(false, Ordering::SeqCst);
-    conversation.leaves_thinking_out_once(&baton, 2).await;
+    leaves_thinking_out_once(&mut talk, 2).await;
 }
 
 /// The opposite case: thinking is bound to hidden calls that were lost with the store.
 async fn lost(behind_handoff: bool, requests: usize) {
-    let store = FlakyStore::new(memory());
-    let (mut conversation, baton) = WithHiddenCall::start(&store, behind_handoff).await;
-    conversation.think(&baton, "Before the loss.").await;
-    let baton = Baton::start(config(&conversation.provider.url()), memory());
-    conversation.leaves_thinking_out_once(&baton, requests).await;
+    let mut talk = begun(&FlakyStore::new(memory()), behind_handoff).await;
+    thinks(&mut talk).await;
+    talk.restart(memory());
+    leaves_thinking_out_once(&mut talk, requests).await;
 }
 
 /// A history unknown to baton is sent without the tool, and then with it. The thinking is bound to neither.

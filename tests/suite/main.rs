@@ -35,7 +35,6 @@ mod failures;
 mod forget;
 mod formats;
 mod free_cut;
-mod free_cut_random;
 mod goes_on_by_id;
 mod golden;
 mod handoff_files;

@@ -1,22 +1,23 @@
 //! The model is notified how full its context is: when, where, and how often, on every wire.
 //!
-//! The provider checks that everything the model once saw is present again.
+//! The provider checks that everything the model once saw is present again. `nudge::tests` has the rules of the
+//! state machine.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use baton_core::nudge::{NudgeOutcome, Windows, is_nudge};
-use baton_llm::state::config::Config;
-use baton_llm::state::store::SharedStore;
+use baton_llm::state::config::{Config, InjectPolicy};
 use baton_strict::{Options, Queue, Reply, Role, Rule};
 use pretty_assertions::assert_eq;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::harness::{RawResponse, memory};
-use crate::matrix::fixture::{Fixture, PROMPT, carry, handoff};
-use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
-
-const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+use crate::harness::memory;
+use crate::harness::texts::{assert_contains, assert_lacks};
+use crate::matrix::fixture::{Fixture, carry, handoff, handoff_beside};
+use crate::matrix::talk::Talk;
+use crate::matrix::variants::{ANTHROPIC, RESPONSES, Variant, WIRES};
 
 /// Number of tokens at which the model is notified. A request with tools and a few words is far smaller.
 const FROM: u64 = 4_000;
@@ -34,134 +35,93 @@ pub fn early(config: &mut Config) {
     config.handoff.windows = Windows::default();
 }
 
-async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut Config)) -> Fixture {
+async fn begun(variant: Variant, change: impl FnOnce(&mut Config)) -> Talk {
     let script = Queue::new([]);
     // The tests call to-do tools that no request lists.
     let options = Options::default().prefixes().without(Rule::UnknownTool);
-    Fixture::under(options, variant, script.clone(), script, store, |config| {
+    let stage = Fixture::under(options, variant, script.clone(), script, memory(), |config| {
         early(config);
         change(config);
-    })
-    .await
+    });
+    Talk::new(stage.await)
 }
 
-/// Returns the turn of each nudge in the model's last request.
-fn nudges(fixture: &Fixture) -> Vec<usize> {
-    let last = fixture.provider.generations().pop().unwrap();
+/// Returns the turn and the text of each nudge in the model's last request.
+fn nudges(talk: &Talk) -> Vec<(usize, String)> {
+    let last = talk.provider.generations().pop().unwrap();
     let turns = last.turns().into_iter().enumerate();
-    let told = turns.filter(|(_, turn)| turn.texts.iter().any(|text| text.contains("<context-notice>")));
-    told.map(|(at, turn)| {
-        assert_eq!(turn.role, Role::User);
-        at
-    })
-    .collect()
+    let told = turns.flat_map(|(at, turn)| turn.texts.into_iter().map(move |text| (at, turn.role, text)));
+    let told = told.filter_map(|(at, role, text)| {
+        let text = text[text.find("<context-notice>")?..].to_owned();
+        assert_eq!(role, Role::User);
+        Some((at, text))
+    });
+    told.collect()
 }
 
-/// Returns the text of the nudge.
-fn text(fixture: &Fixture) -> String {
-    let last = fixture.provider.generations().pop().unwrap();
-    let texts = last.turns().into_iter().flat_map(|turn| turn.texts);
-    let told = texts
-        .into_iter()
-        .find(|text| text.contains("<context-notice>"))
-        .unwrap();
-    told[told.find("<context-notice>").unwrap()..].to_owned()
+/// The text of the only nudge.
+fn nudge(talk: &Talk) -> String {
+    let mut all = nudges(talk);
+    assert_eq!(all.len(), 1, "{:?}", talk.sent());
+    all.remove(0).1
 }
 
-async fn outcomes(fixture: &Fixture, exchanges: usize) -> Vec<NudgeOutcome> {
-    let events = fixture.baton.events(exchanges).await;
+async fn outcomes(talk: &Talk, exchanges: usize) -> Vec<NudgeOutcome> {
+    let events = talk.baton.events(exchanges).await;
     events.into_iter().flat_map(|event| event.facts.nudges).collect()
-}
-
-/// Sends a user message, and adds the response to the history.
-pub async fn say(fixture: &Fixture, history: &mut Vec<Value>, next: &str, reply: Reply) -> Answer {
-    fixture.push(reply);
-    history.push(fixture.user(next));
-    let answer = fixture.ask(history, true).await;
-    history.extend(answer.keep.clone());
-    answer
-}
-
-/// Adds a task's first turn, and one so long that the next request is over the threshold.
-async fn fill(fixture: &Fixture, history: &mut Vec<Value>) {
-    say(fixture, history, "Mend the importer.", Reply::text("Looking.")).await;
-    say(fixture, history, &long(5_500), Reply::text("Long.")).await;
 }
 
 #[tokio::test]
 async fn the_model_is_told_once_and_sees_it_at_the_same_place_ever_after() {
     for variant in WIRES {
-        let fixture = fixture(variant, memory(), |_| {}).await;
-        let mut history = Vec::new();
-        fill(&fixture, &mut history).await;
-        assert_eq!(nudges(&fixture), [0; 0], "nothing is known of this request yet");
-        let answer = say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
-        let [at] = nudges(&fixture)[..] else {
-            panic!("{:?}", fixture.sent());
-        };
-        let told = text(&fixture);
-        assert!(is_nudge(&told) && told.contains("session_handoff"), "{told}");
+        let mut talk = begun(variant, |_| {}).await;
+        talk.says("Mend the importer.", "Looking.").await;
+        talk.says(&long(5_500), "Long.").await;
+        assert_eq!(nudges(&talk), [], "nothing is known of this request yet");
+        let answer = talk.says("Go on.", "Told.").await;
+        let told = nudges(&talk);
+        let text = nudge(&talk);
+        assert!(is_nudge(&text), "{text}");
+        assert_contains(&text, "session_handoff");
         assert!(
-            fixture.sent().last().unwrap().starts_with("u: Go on."),
+            talk.sent().last().unwrap().starts_with("u: Go on."),
             "the user's words come first"
         );
-        assert!(
-            !answer.text.contains("context-notice"),
-            "the agent does not see it"
-        );
-        for n in 0..3 {
-            let reply = Reply::new().thinking("Hm.").say(format!("More {n}."));
-            say(&fixture, &mut history, "And?", reply).await;
-            assert_eq!(
-                (nudges(&fixture), text(&fixture)),
-                (vec![at], told.clone()),
-                "where it stood"
-            );
+        assert_lacks(&answer.text, "context-notice");
+        for _ in 0..3 {
+            talk.says("And?", Reply::new().thinking("Hm.").say("More.")).await;
+            assert_eq!(nudges(&talk), told, "where it stood");
         }
-        assert_eq!(outcomes(&fixture, 6).await, [NudgeOutcome::Notified]);
-        fixture.assert_clean();
+        assert_eq!(outcomes(&talk, 6).await, [NudgeOutcome::Notified]);
+        talk.assert_clean();
     }
 }
 
-/// A to-do call with this many finished items, and its result.
-fn todo(fixture: &Fixture, n: usize, done: usize) -> (Reply, impl Fn(&Answer) -> Vec<Value> + use<>) {
+/// A call of the to-do tool with this many of `all` items finished.
+fn todo(n: usize, done: usize, all: usize) -> Reply {
     let state = |at: usize| if at < done { "completed" } else { "pending" };
-    let items: Vec<Value> = (0..3)
-        .map(|at| json!({"content": format!("step {at}"), "status": state(at)}))
-        .collect();
-    let reply = Reply::new().call_as(format!("toolu_t{n}d7q"), "TodoWrite", json!({"todos": items}));
-    let results = fixture.variant.results;
-    (reply, move |answer| {
-        [&answer.keep[..], &results(&answer.calls, "ok")].concat()
-    })
+    let item = |at| json!({"content": format!("step {at}"), "status": state(at)});
+    let items: Vec<_> = (0..all).map(item).collect();
+    Reply::new().call_as(format!("toolu_t{n}d1o"), "TodoWrite", json!({"todos": items}))
 }
 
 #[tokio::test]
 async fn it_waits_for_the_end_of_a_step_and_not_for_ever() {
-    for variant in WIRES {
-        for done in [0, 1] {
-            let fixture = fixture(variant, memory(), |config| {
-                config.handoff.thresholds.nudge_tokens = 20_000;
-            })
-            .await;
-            let mut history = vec![fixture.user(&long(20_000))];
-            for n in 0..2 {
-                let (reply, then) = todo(&fixture, n, n * done);
-                fixture.push(reply);
-                let answer = fixture.ask(&history, true).await;
-                assert_eq!(nudges(&fixture), [0; 0], "no step is done before request {n}");
-                history.extend(then(&answer));
-            }
-            fixture.push(Reply::text("Next."));
-            let answer = fixture.ask(&history, true).await;
-            assert_eq!(nudges(&fixture).len(), done, "with {done} steps done");
-            history.extend(answer.keep.clone());
-            // A tenth of the window later it no longer waits. On this scale that is 4,000 tokens.
-            say(&fixture, &mut history, &long(5_000), Reply::text("So.")).await;
-            say(&fixture, &mut history, "And?", Reply::text("Yes.")).await;
-            assert_eq!(nudges(&fixture).len(), 1);
-            fixture.assert_clean();
+    for (variant, done) in WIRES.into_iter().flat_map(|variant| [(variant, 0), (variant, 1)]) {
+        let mut talk = begun(variant, |config| config.handoff.thresholds.nudge_tokens = 20_000).await;
+        talk.history.push(talk.user(&long(20_000)));
+        for n in 0..2 {
+            talk.runs(todo(n, n * done, 3), "ok").await;
+            assert_eq!(nudges(&talk), [], "no step is done before request {n}");
         }
+        talk.push(Reply::text("Next."));
+        talk.goes_on().await;
+        assert_eq!(nudges(&talk).len(), done, "with {done} steps done");
+        // A tenth of the window later it no longer waits. On this scale that is 4,000 tokens.
+        talk.says(&long(5_000), "So.").await;
+        talk.says("And?", "Yes.").await;
+        assert_eq!(nudges(&talk).len(), 1);
+        talk.assert_clean();
     }
 }
 
@@ -188,168 +148,80 @@ async fn a_model_without_a_known_window_is_told_of_once() {
         .with_writer(move || writer.clone())
         .finish();
     let _logged = tracing::subscriber::set_default(subscriber);
-    for (n, variant) in WIRES.into_iter().enumerate() {
-        // With a share of 0 an unknown window has no effect, and nothing is logged.
-        for (share, model) in [(0.5, "unheard-of"), (0.0, "unsaid")] {
-            let model = format!("{model}-{n}");
-            let fixture = fixture(variant, memory(), |config| {
-                config.handoff.thresholds.nudge_at = share;
-            })
-            .await;
-            let mut history = Vec::new();
-            for next in ["Mend the importer.", &long(5_500), "Go on.", "And?"] {
-                fixture.push(Reply::text("So."));
-                history.push(fixture.user(next));
-                let body = (variant.body)(&history, true)
-                    .to_string()
-                    .replace(variant.model, &model);
-                let path = (variant.path)(true).replace(variant.model, &model);
-                let response = fixture.baton.post(&path, variant.headers, body.into()).await;
-                history.extend(fixture.answer(&response, true).keep);
-            }
-            let told = text(&fixture);
-            assert!(told.contains(" tokens") && !told.contains('%'), "{told}");
-            assert_eq!(outcomes(&fixture, 4).await, [NudgeOutcome::Notified]);
-            fixture.assert_clean();
-            let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-            let unknown =
-                |line: &&str| line.contains("the window of this model is unknown") && line.contains(&model);
-            let said = logged.lines().filter(unknown).count();
-            assert_eq!(said, usize::from(share > 0.0), "{model}: {logged}");
+    // With a share of 0 an unknown window has no effect, and nothing is logged.
+    for (share, lines) in [(0.0, 0), (0.5, 1)] {
+        let mut talk = begun(ANTHROPIC, |config| config.handoff.thresholds.nudge_at = share).await;
+        talk.variant.body = |history, stream| {
+            let mut body = (ANTHROPIC.body)(history, stream);
+            body["model"] = json!("unheard-of");
+            body
+        };
+        for next in ["Mend the importer.", &long(5_500), "Go on.", "And?"] {
+            talk.says(next, "So.").await;
         }
+        assert_contains(&nudge(&talk), " tokens");
+        assert_lacks(&nudge(&talk), "%");
+        assert_eq!(outcomes(&talk, 4).await, [NudgeOutcome::Notified]);
+        talk.assert_clean();
+        let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let unknown =
+            |line: &&str| line.contains("the window of this model is unknown") && line.contains("unheard-of");
+        assert_eq!(logged.lines().filter(unknown).count(), lines, "{logged}");
     }
 }
 
+/// Also if handoffs come in close succession.
 #[tokio::test]
 async fn it_stops_where_what_is_left_is_too_large_by_itself() {
     for variant in WIRES {
-        let fixture = fixture(variant, memory(), |config| {
-            config.handoff.thresholds.nudge_tokens = 1;
-        })
-        .await;
-        let mut history = Vec::new();
-        say(
-            &fixture,
-            &mut history,
-            "Mend the importer.",
-            Reply::text("Looking."),
-        )
-        .await;
-        say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
-        assert_eq!(nudges(&fixture).len(), 1);
-        fixture.push(handoff());
-        say(&fixture, &mut history, "Go on.", Reply::text("Fresh.")).await;
-        for n in 0..4 {
-            say(&fixture, &mut history, "More.", Reply::text(format!("Turn {n}."))).await;
-            assert_eq!(nudges(&fixture), [0; 0]);
+        let mut talk = begun(variant, |config| config.handoff.thresholds.nudge_tokens = 1).await;
+        talk.says("Mend the importer.", "Looking.").await;
+        talk.says("Go on.", "Told.").await;
+        assert_eq!(nudges(&talk).len(), 1);
+        for _ in 0..2 {
+            talk.hands_over("Go on.").await;
+            for _ in 0..3 {
+                talk.says("More.", "A turn.").await;
+                assert_eq!(nudges(&talk), []);
+            }
         }
-        let stopped = NudgeOutcome::LargeCut;
+        use NudgeOutcome::{CloseHandoffs, Followed, LargeCut, Notified};
         assert_eq!(
-            outcomes(&fixture, 7).await,
-            [NudgeOutcome::Notified, NudgeOutcome::Followed, stopped]
+            outcomes(&talk, 10).await,
+            [Notified, Followed, LargeCut, CloseHandoffs]
         );
-        fixture.assert_clean();
+        talk.assert_clean();
     }
-}
-
-#[tokio::test]
-async fn it_stops_where_handoffs_come_in_close_succession() {
-    for variant in WIRES {
-        let fixture = fixture(variant, memory(), |_| {}).await;
-        let mut history = fixture.history();
-        history.pop();
-        for n in 0..2 {
-            fixture.push(handoff());
-            say(
-                &fixture,
-                &mut history,
-                "Go on.",
-                Reply::text(format!("Fresh {n}.")),
-            )
-            .await;
-            say(&fixture, &mut history, "Then?", Reply::text(format!("Next {n}."))).await;
-        }
-        say(&fixture, &mut history, &long(6_000), Reply::text("Long.")).await;
-        say(&fixture, &mut history, "Go on.", Reply::text("Not told.")).await;
-        assert_eq!(nudges(&fixture), [0; 0]);
-        let stopped = NudgeOutcome::CloseHandoffs;
-        assert_eq!(outcomes(&fixture, 6).await, [stopped]);
-        fixture.assert_clean();
-    }
-}
-
-/// An earlier notice is present after a restart and is not repeated. The context use is unknown until the
-/// next response.
-#[tokio::test]
-async fn it_survives_a_restart() {
-    for variant in WIRES {
-        let store = memory();
-        let mut fixture = fixture(variant, store.clone(), |_| {}).await;
-        let mut history = Vec::new();
-        say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
-        say(&fixture, &mut history, "Go on.", Reply::text("Told.")).await;
-        let told = (nudges(&fixture), text(&fixture));
-        fixture.restart_with(store.clone(), early);
-        for n in 0..3 {
-            say(&fixture, &mut history, "And?", Reply::text(format!("More {n}."))).await;
-            assert_eq!((nudges(&fixture), text(&fixture)), told);
-        }
-        // A conversation that had not been notified is notified once a response has reported the use.
-        let mut other = vec![fixture.user("Another task.")];
-        say(&fixture, &mut other, &long(5_500), Reply::text("Long, too.")).await;
-        fixture.restart_with(store, early);
-        say(&fixture, &mut other, "Go on.", Reply::text("Not yet.")).await;
-        assert_eq!(nudges(&fixture), [0; 0]);
-        say(&fixture, &mut other, "Go on.", Reply::text("Told.")).await;
-        assert_eq!(nudges(&fixture).len(), 1);
-        fixture.assert_clean();
-    }
-}
-
-fn of_subagent(variant: &Variant) -> Vec<(&'static str, &'static str)> {
-    let mut headers = variant.headers.to_vec();
-    headers.extend([("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")]);
-    headers
 }
 
 #[tokio::test]
 async fn subagents_have_thresholds_of_their_own() {
     for (sub, told) in [(None, 1), (Some(1_000_000), 0)] {
-        let fixture = fixture(ANTHROPIC, memory(), |config| {
-            config.handoff.subagents.nudge_tokens = sub
-        })
-        .await;
-        let headers = of_subagent(&ANTHROPIC);
-        let send = async |history: &[Value], words: &str| -> RawResponse {
-            fixture.push(Reply::text(words));
-            let body = (ANTHROPIC.body)(history, false).to_string();
-            fixture.baton.post("/v1/messages", &headers, body.into()).await
-        };
-        let mut history = vec![fixture.user(&long(5_500))];
-        let answer = fixture.answer(&send(&history, "Long.").await, false);
-        history.extend(answer.keep.clone());
-        history.push(fixture.user("Go on."));
-        send(&history, "Yes.").await;
-        assert_eq!(nudges(&fixture).len(), told);
-        fixture.assert_clean();
+        let mut talk = begun(ANTHROPIC, |config| config.handoff.subagents.nudge_tokens = sub).await;
+        let ids = [("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")];
+        talk.variant = ANTHROPIC.with_headers(&ids);
+        talk.says(&long(5_500), "Long.").await;
+        talk.says("Go on.", "Yes.").await;
+        assert_eq!(nudges(&talk).len(), told);
+        talk.assert_clean();
     }
 }
 
 #[tokio::test]
 async fn nothing_is_said_without_thresholds_or_without_the_tool() {
-    for variant in WIRES {
-        for off in [true, false] {
-            let fixture = fixture(variant, memory(), |config| match off {
-                true => config.handoff.thresholds.nudge_tokens = 0,
-                false => config.handoff.inject = baton_llm::state::config::InjectPolicy::Never,
-            })
-            .await;
-            let mut history = Vec::new();
-            say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
-            say(&fixture, &mut history, "Go on.", Reply::text("Fine.")).await;
-            assert_eq!(nudges(&fixture), [0; 0]);
-            fixture.assert_clean();
-        }
+    for (variant, off) in WIRES
+        .into_iter()
+        .flat_map(|variant| [(variant, true), (variant, false)])
+    {
+        let mut talk = begun(variant, |config| match off {
+            true => config.handoff.thresholds.nudge_tokens = 0,
+            false => config.handoff.inject = InjectPolicy::Never,
+        })
+        .await;
+        talk.says(&long(5_500), "Long.").await;
+        talk.says("Go on.", "Fine.").await;
+        assert_eq!(nudges(&talk), []);
+        talk.assert_clean();
     }
 }
 
@@ -357,25 +229,21 @@ async fn nothing_is_said_without_thresholds_or_without_the_tool() {
 #[tokio::test]
 async fn nothing_is_said_while_a_handoff_waits() {
     for variant in WIRES {
-        let fixture = fixture(variant, memory(), |_| {}).await;
-        let mut history = fixture.history();
-        history.push((variant.message)("assistant", "So."));
-        history.push(fixture.user(&long(5_500)));
-        let reply = Reply::new()
-            .call_as("toolu_m1x3d".to_owned(), "read_file", json!({"path": "x"}))
-            .call("session_handoff", json!({"prompt": PROMPT}));
-        fixture.push(reply);
-        let answer = fixture.ask(&history, true).await;
-        let history = fixture.ran(&history, &answer);
-        fixture.push(Reply::text("That was it."));
-        fixture.push(Reply::text("Fresh."));
-        fixture.ask(&history, true).await;
-        let all = fixture.provider.generations();
+        let mut talk = begun(variant, |_| {}).await;
+        talk.history = talk.history();
+        talk.history.push((variant.message)("assistant", "So."));
+        talk.history.push(talk.user(&long(5_500)));
+        let call = Reply::new().call_as("toolu_m1x3d", "read_file", json!({"path": "x"}));
+        talk.runs(handoff_beside(call), "fn main() {}").await;
+        talk.push(Reply::text("That was it."));
+        talk.push(Reply::text("Fresh."));
+        talk.goes_on().await;
+        let all = talk.provider.generations();
         let waiting = all[all.len() - 2].turns();
-        let texts = waiting.iter().flat_map(|turn| &turn.texts);
-        assert!(texts.into_iter().all(|text| !text.contains("<context-notice>")));
-        assert_eq!(fixture.sent()[0], carry());
-        fixture.assert_clean();
+        let mut texts = waiting.iter().flat_map(|turn| &turn.texts);
+        assert!(texts.all(|text| !text.contains("<context-notice>")));
+        assert_eq!(talk.sent()[0], carry());
+        talk.assert_clean();
     }
 }
 
@@ -384,36 +252,24 @@ async fn nothing_is_said_while_a_handoff_waits() {
 /// The handoff no longer applies, which is reported once, and the state of the old context is void.
 #[tokio::test]
 async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
-    let fixture = fixture(RESPONSES, memory(), |_| {}).await;
-    let mut headers = RESPONSES.headers.to_vec();
-    headers.extend([("session-id", "s"), ("thread-id", "s")]);
-    let send = async |history: &[Value], replies: Vec<Reply>| -> Answer {
-        replies.into_iter().for_each(|reply| fixture.push(reply));
-        let body = (RESPONSES.body)(history, true).to_string();
-        fixture.answer(
-            &fixture.baton.post("/v1/responses", &headers, body.into()).await,
-            true,
-        )
-    };
-    let history = fixture.history();
-    let answer = send(&history, vec![handoff(), Reply::text("Fresh.")]).await;
-    let mut pinned = fixture.then(&history, &answer, &long(5_500));
-    let call = Reply::new().call_as("call_n3wc0nt3xt".to_owned(), "new_context", json!({}));
-    let answer = send(&pinned, vec![call]).await;
-    assert_eq!(fixture.sent()[0], carry());
-    pinned.extend(answer.keep.clone());
+    let mut talk = begun(RESPONSES, |_| {}).await;
+    talk.variant = RESPONSES.with_headers(&[("session-id", "s"), ("thread-id", "s")]);
+    talk.history = talk.history()[..2].to_vec();
+    talk.hands_over("Go on.").await;
+    talk.history.push(talk.user(&long(5_500)));
+    let call = Reply::new().call_as("call_n3wc0nt3xt", "new_context", json!({}));
+    talk.runs(call, "ok").await;
+    assert_eq!(talk.sent()[0], carry());
     // The next request contains neither the call nor the sentinel.
-    let mut fresh = vec![fixture.user("Where were we?")];
-    for n in 0..3 {
-        let answer = send(&fresh, vec![Reply::text(format!("Here {n}."))]).await;
-        assert_eq!(nudges(&fixture), [0; 0]);
-        fresh.extend(answer.keep.clone());
-        fresh.push(fixture.user("And?"));
+    talk.history.clear();
+    for next in ["Where were we?", "And?", "And?"] {
+        talk.says(next, "Here.").await;
+        assert_eq!(nudges(&talk), []);
     }
-    let events = fixture.baton.events(5).await;
+    let events = talk.baton.events(5).await;
     let lost_sentinel: Vec<bool> = events.iter().map(|event| event.lost_sentinel).collect();
     assert_eq!(lost_sentinel, [false, false, true, false, false]);
-    fixture.assert_clean();
+    talk.assert_clean();
 }
 
 /// Sets prices of every model: writes cost 25 times as much as reads.
@@ -427,70 +283,53 @@ fn priced(config: &mut Config, directory: &tempfile::TempDir) {
     config.handoff.thresholds.nudge_pays = true;
 }
 
-/// A call of the to-do tool with this many of `all` items finished.
-fn todo_call(n: usize, done: usize, all: usize) -> Reply {
-    let state = |at: usize| if at < done { "completed" } else { "pending" };
-    let item = |at| json!({"content": format!("step {at}"), "status": state(at)});
-    let items: Vec<_> = (0..all).map(item).collect();
-    Reply::new().call_as(format!("toolu_t{n}d1o"), "TodoWrite", json!({"todos": items}))
-}
-
 #[tokio::test]
 async fn a_notice_comes_where_a_handoff_pays_within_the_steps_that_are_left() {
-    for variant in WIRES {
-        // In the same context a handoff does not pay with few items left, and pays with many.
-        for (items, tokens, is_due) in [(4, 100_000, false), (60, 100_000, true), (60, 10_000, false)] {
-            let directory = tempfile::tempdir().unwrap();
-            let fixture = fixture(variant, memory(), |config| priced(config, &directory)).await;
-            let mut history = vec![fixture.user(&long(tokens))];
-            for n in 0..3 {
-                fixture.push(todo_call(n, n, items));
-                let answer = fixture.ask(&history, true).await;
-                history.extend(answer.keep.clone());
-                history.extend((variant.results)(&answer.calls, &long(500)));
-            }
-            fixture.push(Reply::text("Went on."));
-            fixture.ask(&history, true).await;
-            assert_eq!(nudges(&fixture).len(), usize::from(is_due), "{items} {tokens}");
-            if is_due {
-                let told = text(&fixture);
-                assert!(told.contains("open items of your to-do list need some"), "{told}");
-            }
-            fixture.assert_clean();
+    // In the same context a handoff does not pay with few items left, and pays with many.
+    let rows = [(4, 100_000, false), (60, 100_000, true), (60, 10_000, false)];
+    for (variant, (items, tokens, is_due)) in WIRES
+        .into_iter()
+        .flat_map(|variant| rows.map(|row| (variant, row)))
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let mut talk = begun(variant, |config| priced(config, &directory)).await;
+        talk.history.push(talk.user(&long(tokens)));
+        for n in 0..3 {
+            talk.runs(todo(n, n, items), &long(500)).await;
         }
+        talk.push(Reply::text("Went on."));
+        talk.goes_on().await;
+        assert_eq!(nudges(&talk).len(), usize::from(is_due), "{items} {tokens}");
+        if is_due {
+            assert_contains(&nudge(&talk), "open items of your to-do list need some");
+        }
+        talk.assert_clean();
     }
 }
 
 #[tokio::test]
 async fn a_notice_comes_before_a_usage_limit_once() {
-    let now = std::time::SystemTime::now();
-    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let near = || {
+        let [used, reset] =
+            ["utilization", "reset"].map(|name| format!("anthropic-ratelimit-unified-5h-{name}"));
+        Reply::text("On.")
+            .header(used, "0.96")
+            .header(reset, (now + 3_600).to_string())
+    };
     for variant in WIRES {
-        let fixture = fixture(variant, memory(), |config| {
+        let mut talk = begun(variant, |config| {
             config.handoff.thresholds.nudge_tokens = 0;
             config.handoff.nudge_limit = true;
         })
         .await;
-        let near = |text: &str| {
-            Reply::text(text)
-                .header("anthropic-ratelimit-unified-5h-utilization", "0.96")
-                .header(
-                    "anthropic-ratelimit-unified-5h-reset",
-                    (since + 3_600).to_string(),
-                )
-        };
-        let mut history = Vec::new();
-        say(&fixture, &mut history, "Mend the importer.", near("Looking.")).await;
-        say(&fixture, &mut history, "Go on.", near("Told.")).await;
-        let told = text(&fixture);
-        assert!(told.contains("usage limit of this account is at 96%"), "{told}");
-        say(&fixture, &mut history, "And?", handoff()).await;
-        say(&fixture, &mut history, "More.", near("On.")).await;
-        say(&fixture, &mut history, "More.", near("On.")).await;
-        assert_eq!(
-            nudges(&fixture),
-            [0; 0],
-            "the next task is not told of the same limit"
-        );
+        talk.says("Mend the importer.", near()).await;
+        talk.says("Go on.", near()).await;
+        assert_contains(&nudge(&talk), "usage limit of this account is at 96%");
+        talk.push(handoff());
+        for next in ["And?", "More.", "More."] {
+            talk.says(next, near()).await;
+        }
+        assert_eq!(nudges(&talk), [], "the next task is not told of the same limit");
     }
 }

@@ -1,115 +1,99 @@
 //! Another model after a handoff, on every wire: by a command, by a route, after an undo, and if upstream
 //! does not know it.
 
-use baton_llm::state::config::{Config, HandoffRoute};
+use baton_llm::state::config::HandoffRoute;
 use baton_llm::state::store::SharedStore;
-use baton_strict::{Queue, Reply};
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::harness::{memory, sqlite};
+use crate::harness::memory;
+use crate::harness::texts::assert_ends;
 use crate::matrix::fixture::Fixture;
-use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
-
-const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+use crate::matrix::talk::Talk;
+use crate::matrix::variants::{ANTHROPIC, Variant, WIRES};
 
 const BUILDER: &str = "builder-strict-2";
 
-async fn fixture(variant: Variant, store: SharedStore, change: impl FnOnce(&mut Config)) -> Fixture {
-    let script = Queue::new([]);
-    Fixture::playing(variant, script.clone(), script, store, |config| {
-        config.commands.prefix = "::".to_owned();
-        change(config);
-    })
-    .await
-}
-
-/// Returns the model of the last request, and whether it has a thinking setting.
-fn asked(fixture: &Fixture) -> (String, bool) {
-    let last = fixture.provider.generations().pop().unwrap();
-    let model = match last.body["model"].as_str() {
-        Some(model) => model.to_owned(),
-        None => last
-            .path
-            .split("/models/")
-            .nth(1)
-            .unwrap()
-            .split(':')
-            .next()
-            .unwrap()
-            .to_owned(),
-    };
-    (model, last.body.get("thinking").is_some())
-}
-
-async fn say(fixture: &Fixture, history: &mut Vec<Value>, text: &str, replies: &[&str]) -> Answer {
-    for reply in replies {
-        fixture.push(Reply::text(*reply));
-    }
-    history.push(fixture.user(text));
-    let answer = fixture.ask(history, true).await;
-    history.extend(answer.keep.clone());
-    answer
-}
+const COMMAND: &str = "::handoff --force --method local --to builder-strict-2";
 
 /// Returns a conversation that is long enough for a handoff.
-async fn begun(fixture: &Fixture) -> Vec<Value> {
-    let mut history = Vec::new();
-    say(fixture, &mut history, "Plan the importer.", &["I look at it."]).await;
-    say(fixture, &mut history, "Go on.", &["Planned."]).await;
-    history
+async fn begun(variant: Variant, store: SharedStore, routes: Vec<HandoffRoute>) -> Talk {
+    let stage = Fixture::with(variant, [], store, |config| config.handoff.routes = routes);
+    let mut talk = Talk::new(stage.await);
+    talk.says("Plan the importer.", "I look at it.").await;
+    talk.says("Go on.", "Planned.").await;
+    talk
+}
+
+fn route(reason: Option<&str>) -> Vec<HandoffRoute> {
+    vec![HandoffRoute {
+        from: "*".to_owned(),
+        reason: reason.map(str::to_owned),
+        to: BUILDER.to_owned(),
+    }]
+}
+
+/// Returns the model of the last request.
+fn asked(talk: &Talk) -> String {
+    let last = talk.provider.generations().pop().unwrap();
+    match last.body["model"].as_str() {
+        Some(model) => model.to_owned(),
+        None => {
+            let (_, model) = last.path.split_once("/models/").unwrap();
+            model.split(':').next().unwrap().to_owned()
+        }
+    }
+}
+
+/// The model hands over for this reason.
+fn hands_over(talk: &Talk, reason: &str) {
+    let call = json!({"prompt": "Build the importer by plan.md.", "reason": reason});
+    talk.push(Reply::text("Planned.").call("session_handoff", call));
 }
 
 #[tokio::test]
 async fn a_command_names_the_model_that_goes_on_and_undo_goes_back() {
     for variant in WIRES {
         let store = memory();
-        let mut fixture = fixture(variant, store.clone(), |_| ()).await;
-        let mut history = begun(&fixture).await;
-        let own = asked(&fixture).0;
-        let command = format!("::handoff --force --method local --to {BUILDER}");
-        say(&fixture, &mut history, &command, &[]).await;
-        let answer = say(&fixture, &mut history, "Build it.", &["Built."]).await;
+        let mut talk = begun(variant, store.clone(), Vec::new()).await;
+        let own = asked(&talk);
+        talk.command(COMMAND).await;
+        assert_ends(&talk.says("Build it.", "Built.").await.text, "Built.");
+        assert_eq!(asked(&talk), BUILDER);
+        let last = talk.provider.generations().pop().unwrap();
         assert_eq!(
-            asked(&fixture),
-            (BUILDER.to_owned(), false),
+            last.body.get("thinking"),
+            None,
             "without what is bound to a model"
         );
-        assert!(answer.text.ends_with("Built."), "{}", answer.text);
         // Every later request uses it, including those in another process.
-        fixture.restart_with(store, |config| config.commands.prefix = "::".to_owned());
-        say(&fixture, &mut history, "And the tests?", &["Tested."]).await;
-        assert_eq!(asked(&fixture).0, BUILDER);
-        say(&fixture, &mut history, "::handoff undo", &[]).await;
-        say(&fixture, &mut history, "Go on.", &["Whole."]).await;
-        assert_eq!(asked(&fixture).0, own);
-        fixture.assert_clean();
+        talk.restart(store);
+        talk.says("And the tests?", "Tested.").await;
+        assert_eq!(asked(&talk), BUILDER);
+        talk.command("::handoff undo").await;
+        talk.says("Go on.", "Whole.").await;
+        assert_eq!(asked(&talk), own);
+        talk.assert_clean();
     }
 }
 
 #[tokio::test]
 async fn a_route_takes_the_handoffs_of_a_model_for_a_reason() {
     for variant in WIRES {
-        for (reason, to) in [("the plan is done", BUILDER), ("tests are green", "")] {
-            let fixture = fixture(variant, memory(), |config| {
-                config.handoff.routes = vec![HandoffRoute {
-                    from: "*".to_owned(),
-                    reason: Some("Plan".to_owned()),
-                    to: BUILDER.to_owned(),
-                }];
-            })
-            .await;
-            let mut history = begun(&fixture).await;
-            let own = asked(&fixture).0;
-            let call = json!({"prompt": "Build the importer by plan.md.", "reason": reason});
-            fixture.push(Reply::new().say("Planned.").call("session_handoff", call));
-            let answer = say(&fixture, &mut history, "Hand over.", &["Building."]).await;
-            assert!(answer.text.ends_with("Building."), "{}", answer.text);
-            let expected = if to.is_empty() { &own } else { to };
-            assert_eq!(&asked(&fixture).0, expected, "the leg after it");
-            say(&fixture, &mut history, "Go on.", &["Built."]).await;
-            assert_eq!(&asked(&fixture).0, expected, "the next request");
-            fixture.assert_clean();
+        for (reason, is_routed) in [("the plan is done", true), ("tests are green", false)] {
+            let mut talk = begun(variant, memory(), route(Some("Plan"))).await;
+            let expected = if is_routed {
+                BUILDER.to_owned()
+            } else {
+                asked(&talk)
+            };
+            hands_over(&talk, reason);
+            assert_ends(&talk.says("Hand over.", "Building.").await.text, "Building.");
+            assert_eq!(asked(&talk), expected, "the leg after it");
+            talk.says("Go on.", "Built.").await;
+            assert_eq!(asked(&talk), expected, "the next request");
+            talk.assert_clean();
         }
     }
 }
@@ -117,78 +101,48 @@ async fn a_route_takes_the_handoffs_of_a_model_for_a_reason() {
 #[tokio::test]
 async fn a_model_that_upstream_does_not_know_is_tried_once() {
     for variant in WIRES {
-        let fixture = fixture(variant, memory(), |config| {
-            config.handoff.routes = vec![HandoffRoute {
-                from: "*".to_owned(),
-                reason: None,
-                to: BUILDER.to_owned(),
-            }];
-        })
-        .await;
-        let mut history = begun(&fixture).await;
-        let own = asked(&fixture).0;
-        let call = json!({"prompt": "Build the importer.", "reason": "planned"});
-        fixture.push(Reply::new().say("Planned.").call("session_handoff", call));
-        fixture.push(Reply::status(404, "there is no such model"));
-        let answer = say(&fixture, &mut history, "Hand over.", &["Building."]).await;
-        assert!(answer.text.ends_with("Building."), "{}", answer.text);
-        assert_eq!(asked(&fixture).0, own);
-        let sent = fixture.provider.generations().len();
-        say(&fixture, &mut history, "Go on.", &["Built."]).await;
-        assert_eq!(asked(&fixture).0, own);
+        let mut talk = begun(variant, memory(), route(None)).await;
+        let own = asked(&talk);
+        hands_over(&talk, "planned");
+        talk.push(Reply::status(404, "there is no such model"));
+        assert_ends(&talk.says("Hand over.", "Building.").await.text, "Building.");
+        assert_eq!(asked(&talk), own);
+        let sent = talk.provider.generations().len();
+        talk.says("Go on.", "Built.").await;
+        assert_eq!(asked(&talk), own);
         assert_eq!(
-            fixture.provider.generations().len(),
+            talk.provider.generations().len(),
             sent + 1,
             "it is not tried again"
         );
-        fixture.assert_clean();
+        talk.assert_clean();
     }
 }
 
 #[tokio::test]
 async fn an_error_that_is_not_the_models_fault_is_relayed_and_the_route_stays() {
-    let fixture = fixture(ANTHROPIC, memory(), |_| ()).await;
-    let mut history = begun(&fixture).await;
-    say(
-        &fixture,
-        &mut history,
-        &format!("::handoff --force --method local --to {BUILDER}"),
-        &[],
-    )
-    .await;
+    let mut talk = begun(ANTHROPIC, memory(), Vec::new()).await;
+    talk.command(COMMAND).await;
     for _ in 0..2 {
-        fixture.push(Reply::status(400, "prompt is too long"));
+        talk.push(Reply::status(400, "prompt is too long"));
     }
-    let mut refused = history.clone();
-    refused.push(fixture.user("Build it."));
-    assert_eq!(fixture.send(&refused, true).await.status, 400);
-    say(&fixture, &mut history, "Build less.", &["Built."]).await;
-    assert_eq!(asked(&fixture).0, BUILDER);
-    fixture.assert_clean();
+    let refused = [&talk.history[..], &[talk.user("Build it.")]].concat();
+    assert_eq!(talk.send(&refused, true).await.status, 400);
+    talk.says("Build less.", "Built.").await;
+    assert_eq!(asked(&talk), BUILDER);
+    talk.assert_clean();
 }
 
 #[tokio::test]
 async fn the_agents_own_choice_counts_where_it_changes_its_model() {
-    let dir = tempfile::tempdir().unwrap();
-    let fixture = fixture(ANTHROPIC, sqlite(dir.path()), |_| ()).await;
-    let mut history = begun(&fixture).await;
-    say(
-        &fixture,
-        &mut history,
-        &format!("::handoff --force --method local --to {BUILDER}"),
-        &[],
-    )
-    .await;
-    history.push(fixture.user("Build it."));
-    let mut body = (ANTHROPIC.body)(&history, true);
-    body["model"] = json!("claude-strict-9");
-    fixture.push(Reply::text("Built."));
-    let path = (ANTHROPIC.path)(true);
-    let response = fixture
-        .baton
-        .post(path, ANTHROPIC.headers, body.to_string().into())
-        .await;
-    fixture.answer(&response, true);
-    assert_eq!(asked(&fixture).0, "claude-strict-9");
-    fixture.assert_clean();
+    let mut talk = begun(ANTHROPIC, memory(), Vec::new()).await;
+    talk.command(COMMAND).await;
+    talk.variant.body = |history, stream| {
+        let mut body = (ANTHROPIC.body)(history, stream);
+        body["model"] = json!("claude-strict-9");
+        body
+    };
+    talk.says("Build it.", "Built.").await;
+    assert_eq!(asked(&talk), "claude-strict-9");
+    talk.assert_clean();
 }

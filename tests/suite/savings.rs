@@ -11,9 +11,7 @@ use serde_json::Value;
 use crate::harness;
 use crate::matrix::fixture::{fresh, handoff};
 use crate::matrix::journaled::Journaled;
-use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
-
-pub const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+use crate::matrix::variants::{ANTHROPIC, WIRES};
 
 pub async fn bill(run: &Journaled, exchanges: usize) -> Vec<BillEntry> {
     let (query, table) = (run.query(exchanges).await, prices::table(None).unwrap());

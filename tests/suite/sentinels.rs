@@ -14,9 +14,8 @@ use crate::harness::fixture::{AnthropicFixture, PROMPT, handoff, history, said, 
 use crate::harness::texts::{assert_begins, assert_contains, assert_lacks};
 use crate::harness::{AgentWire, Message, memory};
 use crate::matrix::fixture::Fixture;
-use crate::matrix::variants::{
-    ANTHROPIC, Answer, CHAT, CODE_ASSIST, GEMINI, GEMINI_ARRAY, OLLAMA, RESPONSES, VERTEX,
-};
+use crate::matrix::talk::Talk;
+use crate::matrix::variants::{CODE_ASSIST, GEMINI_ARRAY, VERTEX, WIRES};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
@@ -127,36 +126,18 @@ async fn a_block_that_claude_code_tags_as_pasted_is_resumed() {
 /// Nothing goes upstream, and the agent gets advice in the format of its wire.
 #[tokio::test]
 async fn an_unknown_resume_line_is_answered_by_baton_on_every_wire() {
-    for variant in [
-        ANTHROPIC,
-        CHAT,
-        RESPONSES,
-        GEMINI,
-        OLLAMA,
-        GEMINI_ARRAY,
-        CODE_ASSIST,
-        VERTEX,
-    ] {
-        let fixture = Fixture::new(variant, []).await;
+    for variant in WIRES.into_iter().chain([GEMINI_ARRAY, CODE_ASSIST, VERTEX]) {
         for stream in [true, false] {
-            for line in [
-                format!("[[handoff-resume:{ID}]]\nGo on."),
-                format!("> [handoff-resume:{ID}] Go on."),
-            ] {
-                let history = [&fixture.history()[..2], &[fixture.user(&line)]].concat();
-                let said = fixture.ask(&history, stream).await;
-                assert_begins(&said.text, "baton: this handoff is not known here");
-                assert!(said.input > 0 && said.calls.is_empty());
-                // The agent sends the answer back, and the next turn is an ordinary one.
-                fixture.push(Reply::text("Well."));
-                let next = fixture
-                    .ask(&fixture.then(&history, &said, "Then go on."), stream)
-                    .await;
-                assert_eq!(next.text, "Well.");
-            }
+            let mut talk = Talk::opened(Fixture::new(variant, []).await);
+            talk.stream = stream;
+            let said = talk.asks(&format!("> [handoff-resume:{ID}] Go on.")).await;
+            assert_begins(&said.text, "baton: this handoff is not known here");
+            assert!(said.input > 0 && said.calls.is_empty());
+            // The agent sends the answer back, and the next turn is an ordinary one.
+            assert_eq!(talk.says("Then go on.", "Well.").await.text, "Well.");
+            assert_eq!(talk.provider.generations().len(), 1);
+            talk.assert_clean();
         }
-        assert_eq!(fixture.provider.generations().len(), 4);
-        fixture.assert_clean();
     }
 }
 
@@ -202,30 +183,30 @@ async fn an_ambiguous_id_is_reported() {
 /// Each handoff is in an answer of its own, with one call of a tool between two of them.
 #[tokio::test]
 async fn a_model_that_hands_over_again_and_again_is_stopped_until_the_user_speaks() {
-    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
-        let stage = Fixture::new(variant, []).await;
+    for variant in WIRES {
+        let mut talk = Talk::opened(Fixture::new(variant, []).await);
+        talk.history.push(talk.user("Go on."));
         let work = || Reply::new().call("read_file", json!({"path": "a.rs"}));
-        let is_handed_over = |text: &str| text.contains("[[handoff-resume:");
-        let mut history = stage.history();
         let mut handoffs = 0;
-        let last = loop {
-            stage.push(handoff());
-            stage.push(work());
-            let answer = stage.ask(&history, true).await;
-            if !is_handed_over(&answer.text) || handoffs > 20 {
-                break answer;
+        loop {
+            talk.push(handoff());
+            talk.push(work());
+            let answer = talk.goes_on().await;
+            if !answer.text.contains("[[handoff-resume:") || handoffs > 20 {
+                break;
             }
             handoffs += 1;
-            history = stage.ran(&history, &answer);
-        };
+            talk.history
+                .extend((variant.results)(&answer.calls, "fn main() {}"));
+        }
         assert_eq!(handoffs, 7, "one less than handoff.max_chain");
-        let asked = stage.then(&history, &last, "Go on.");
-        let answer = stage.ask(&asked, true).await;
-        let asked = stage.ran(&asked, &answer);
-        stage.push(handoff());
-        stage.push(Reply::text("Fresh."));
-        assert!(is_handed_over(&stage.ask(&asked, true).await.text));
-        stage.assert_clean();
+        let answer = talk.asks("Go on.").await;
+        talk.history
+            .extend((variant.results)(&answer.calls, "fn main() {}"));
+        talk.push(handoff());
+        talk.push(Reply::text("Fresh."));
+        assert_contains(&talk.goes_on().await.text, "[[handoff-resume:");
+        talk.assert_clean();
     }
 }
 
@@ -233,47 +214,28 @@ async fn a_model_that_hands_over_again_and_again_is_stopped_until_the_user_speak
 /// the handoff, and the parent is not cut.
 #[tokio::test]
 async fn a_subagents_report_has_no_sentinel_and_cuts_nothing() {
-    for variant in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
-        let fixture = Fixture::new(variant, []).await;
-        let user = |text: &str| (variant.message)("user", text);
-        let child = [
-            user("Look."),
-            (variant.message)("assistant", "So."),
-            user("Go on."),
-        ];
-        fixture.push(Reply::text("Found one.").call("session_handoff", json!({"prompt": "Goal: the rest."})));
-        fixture.push(Reply::text("Found both."));
-        let report = fixture.ask(&child, true).await.text;
-        assert!(report.contains("[[handoff-resume:"), "{report}");
+    for variant in WIRES {
+        let mut talk = Talk::opened(Fixture::new(variant, []).await);
+        talk.push(Reply::text("Found one.").call("session_handoff", json!({"prompt": "Goal: the rest."})));
+        let report = talk.says("Go on.", "Found both.").await.text;
+        assert_contains(&report, "[[handoff-resume:");
         for (tool, stripped) in [("Task", true), ("read_file", false)] {
-            let mut history = vec![user("Delegate it.")];
-            fixture.push(Reply::new().call_as("toolu_1", tool, json!({"prompt": "Look."})));
-            let answer = ask_with(&fixture, tool, &history).await;
-            history.extend(answer.keep);
-            history.extend((variant.results)(&answer.calls, &report));
-            for text in ["Thanks.", "Bye."] {
-                fixture.push(Reply::text(text));
-                let answer = ask_with(&fixture, tool, &history).await;
-                let seen = fixture.provider.generations();
-                let raw = String::from_utf8_lossy(&seen.last().unwrap().raw).into_owned();
-                assert_contains(&raw, "Delegate it.");
-                assert_contains(&raw, "Found one.");
-                assert_contains(&raw, "Found both.");
+            talk.has_tool(tool);
+            talk.history = vec![talk.user("Delegate it.")];
+            let call = Reply::new().call_as("toolu_1", tool, json!({"prompt": "Look."}));
+            talk.runs(call, &report).await;
+            talk.push(Reply::text("Thanks."));
+            talk.goes_on().await;
+            for _ in 0..2 {
+                let raw = String::from_utf8_lossy(&talk.last().raw).into_owned();
+                for part in ["Delegate it.", "Found one.", "Found both."] {
+                    assert_contains(&raw, part);
+                }
                 assert_eq!(!raw.contains("handoff-resume:"), stripped, "{raw}");
                 assert_eq!(!raw.contains("Goal: the rest."), stripped, "{raw}");
-                history.extend(answer.keep);
-                history.push(user("More."));
+                talk.says("More.", "Bye.").await;
             }
         }
-        fixture.assert_clean();
+        talk.assert_clean();
     }
-}
-
-/// Sends these messages of an agent whose tool has this name.
-async fn ask_with(fixture: &Fixture, tool: &str, history: &[Value]) -> Answer {
-    let body = (fixture.variant.body)(history, true).to_string();
-    let path = (fixture.variant.path)(true);
-    let body = body.replace("read_file", tool).into();
-    let response = fixture.baton.post(path, fixture.variant.headers, body).await;
-    fixture.answer(&response, true)
 }

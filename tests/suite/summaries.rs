@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use crate::harness::texts::{assert_contains, assert_ends};
 use crate::harness::{RawResponse, memory, sqlite, temp};
 use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
-use crate::matrix::variants::{Answer, Variant, on_every_wire};
+use crate::matrix::talk::Talk;
+use crate::matrix::variants::{Variant, on_every_wire};
 
 /// Recorded requests of real agents, and the expected upstream requests.
 #[test]
@@ -154,41 +155,54 @@ fn set(value: &mut Value, old: &str, new: &str) {
 }
 
 struct HandedOver {
-    fixture: Fixture,
-    /// The response in which the model handed off.
-    answer: Answer,
+    talk: Talk,
+    /// Text of the response in which the model handed off.
+    text: String,
 }
 
 impl HandedOver {
     /// Returns a conversation with one handoff and one later turn.
     async fn new(variant: Variant, session: Option<&'static str>) -> Self {
-        let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
-        Self::on(fixture, session).await
+        Self::on(Fixture::new(variant, []).await, session, handoff()).await
     }
 
-    async fn on(mut fixture: Fixture, session: Option<&'static str>) -> Self {
-        fixture.variant.headers = named(&fixture.variant, session);
-        let answer = fixture.ask(&fixture.history(), true).await;
-        Self { fixture, answer }
+    async fn on(mut stage: Fixture, session: Option<&'static str>, reply: Reply) -> Self {
+        if let Some(session) = session {
+            stage.variant = stage.variant.in_session(session);
+        }
+        let mut talk = Talk::opened(stage);
+        talk.push(reply);
+        let text = talk.says("Go on.", fresh()).await.text;
+        Self { talk, text }
+    }
+
+    /// The model hands over once more. Returns the text of its response.
+    async fn hands_over_again(&mut self) -> String {
+        let call = json!({"prompt": "The second."});
+        self.talk
+            .push(Reply::text("Done, too.").call("session_handoff", call));
+        self.talk.says("More.", "Second.").await.text
     }
 
     /// Returns the messages, flattened.
     fn sections(&self) -> Vec<Section<'_>> {
+        let last = (MODEL, &*self.text);
         vec![
             (USER, "Mend the importer."),
             (MODEL, "Looking."),
             (USER, "Go on."),
-            (MODEL, &self.answer.text),
+            last,
         ]
     }
 
     async fn send(&self, body: Value) -> RawResponse {
-        self.fixture.push(Reply::text("A summary."));
-        let path = (self.fixture.variant.path)(true);
+        self.talk.push(Reply::text("A summary."));
+        let variant = &self.talk.variant;
+        let body = body.to_string().into();
         let response = self
-            .fixture
+            .talk
             .baton
-            .post(path, self.fixture.variant.headers, body.to_string().into())
+            .post((variant.path)(true), variant.headers, body)
             .await;
         assert_eq!(response.status, 200, "{}", response.text());
         response
@@ -196,10 +210,8 @@ impl HandedOver {
 
     /// Sends a summary request. Returns whether it was cut, and the model's view of the transcript.
     async fn summary(&self, agent: Agent, sections: &[Section<'_>]) -> (bool, String) {
-        let body = request(&self.fixture.variant, agent, sections);
-        let response = self.send(body).await;
-        let raw = self.fixture.provider.generations().last().unwrap().raw.clone();
-        let sent: Value = serde_json::from_slice(&raw).unwrap();
+        let response = self.send(request(&self.talk.variant, agent, sections)).await;
+        let sent: Value = serde_json::from_slice(&self.talk.last().raw).unwrap();
         let mut found = String::new();
         holding(&sent, agent.marker(), &mut found);
         (response.header("x-baton-handoff").is_some(), found)
@@ -214,16 +226,6 @@ fn holding(value: &Value, part: &str, found: &mut String) {
         Value::Object(all) => all.values().for_each(|v| holding(v, part, found)),
         _ => {}
     }
-}
-
-fn named(variant: &Variant, session: Option<&'static str>) -> &'static [(&'static str, &'static str)] {
-    let own = variant
-        .headers
-        .iter()
-        .copied()
-        .filter(|(name, _)| *name != "x-session-id");
-    let headers: Vec<_> = own.chain(session.map(|s| ("x-session-id", s))).collect();
-    Box::leak(headers.into_boxed_slice())
 }
 
 /// Returns the text that remains after a cut.
@@ -261,28 +263,24 @@ async fn own_sentinel_cuts(variant: Variant) {
         let rest = [(MODEL, "Fresh."), (RESULT, "fn main() {}"), (USER, "More.")];
         assert_eq!((pinned, seen), (true, cut(agent, &rest)));
         // Only the earlier part, without anything after the sentinel.
-        let end = conversation.answer.text.rfind("Fresh.").unwrap();
-        let earlier = [
-            &conversation.sections()[..3],
-            &[(MODEL, conversation.answer.text[..end].trim_end())],
-        ]
-        .concat();
+        let end = conversation.text.rfind("Fresh.").unwrap();
+        let last = (MODEL, conversation.text[..end].trim_end());
+        let earlier = [&conversation.sections()[..3], &[last]].concat();
         let (pinned, seen) = conversation.summary(agent, &earlier).await;
         assert_eq!((pinned, seen), (true, cut(agent, &[])));
-        conversation.fixture.assert_clean();
+        conversation.talk.assert_clean();
     }
 }
 
 /// Another conversation's handoff, read from a file or pasted, complete or with its labels.
 async fn foreign_sentinel_does_not(variant: Variant) {
     for (agent, session) in AGENTS {
-        let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), |_| {}).await;
-        let mut other = HandedOver::on(fixture, session.map(|_| "other")).await;
-        other.fixture.variant.headers = named(&variant, session);
+        let mut other = HandedOver::new(variant, session.map(|_| "other")).await;
+        other.talk.variant = session.map_or(variant, |session| variant.in_session(session));
         let sections = other.sections();
         let quoted: Vec<String> = sections.iter().map(|section| agent.line(section)).collect();
         let labelled = quoted.join(agent.gap);
-        for quote in [&other.answer.text, &labelled] {
+        for quote in [&other.text, &labelled] {
             for who in [USER, RESULT] {
                 let text = format!("What I found:{}{quote}", agent.gap);
                 let sections = [
@@ -301,20 +299,13 @@ async fn foreign_sentinel_does_not(variant: Variant) {
 /// An earlier handoff of the conversation, quoted after a later one.
 async fn quoted_sentinel_does_not(variant: Variant) {
     for (agent, session) in AGENTS {
-        let conversation = HandedOver::new(variant, session).await;
-        conversation
-            .fixture
-            .push(Reply::text("Done, too.").call("session_handoff", json!({"prompt": "The second."})));
-        conversation.fixture.push(Reply::text("Second."));
-        let next = conversation
-            .fixture
-            .then(&conversation.fixture.history(), &conversation.answer, "More.");
-        let second = conversation.fixture.ask(&next, true).await;
-        let quote = format!("My log:\n{}{}", agent.labels[MODEL], conversation.answer.text);
+        let mut conversation = HandedOver::new(variant, session).await;
+        let second = conversation.hands_over_again().await;
+        let quote = format!("My log:\n{}{}", agent.labels[MODEL], conversation.text);
         let mut sections = conversation.sections();
         sections.extend([
             (USER, "More."),
-            (MODEL, &*second.text),
+            (MODEL, &*second),
             (RESULT, &*quote),
             (USER, "So?"),
         ]);
@@ -330,14 +321,12 @@ async fn other_closing_lines_close_nothing(variant: Variant) {
     for (agent, session) in AGENTS {
         for transcript in [TranscriptDetail::Full, TranscriptDetail::Sentinel] {
             let change = |config: &mut Config| config.handoff.transcript = transcript;
-            let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), change).await;
-            let conversation = HandedOver::on(fixture, session).await;
+            let stage = Fixture::with(variant, [], memory(), change).await;
+            let conversation = HandedOver::on(stage, session, handoff()).await;
             let closing = "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]";
             let log = format!("The log:\n{closing}\nThat was it.");
-            let answer = format!(
-                "{} It ends with [[/handoff-resume:SEAL]], mostly.",
-                conversation.answer.text
-            );
+            let text = &conversation.text;
+            let answer = format!("{text} It ends with [[/handoff-resume:SEAL]], mostly.");
             let mut sections = conversation.sections();
             sections.pop();
             let behind = [
@@ -361,8 +350,7 @@ async fn a_prompt_with_labels_goes_whole(variant: Variant) {
     for (agent, session) in AGENTS {
         let prompt = format!("Goal: this.{}{}no.\nNext: that.", agent.gap, agent.labels[USER]);
         let reply = Reply::text("Done.").call("session_handoff", json!({"prompt": prompt}));
-        let fixture = Fixture::with(variant, [reply, fresh()], memory(), |_| {}).await;
-        let conversation = HandedOver::on(fixture, session).await;
+        let conversation = HandedOver::on(Fixture::new(variant, []).await, session, reply).await;
         let mut sections = conversation.sections();
         sections.push((USER, "More."));
         let (pinned, seen) = conversation.summary(agent, &sections).await;
@@ -397,20 +385,16 @@ async fn sentinel_in_the_kept_part_cuts(variant: Variant) {
         assert!(!pinned, "{seen}");
         let (pinned, seen) = conversation.summary(agent, &earlier[..1]).await;
         assert!(!pinned, "one text of the user's proves nothing: {seen}");
-        conversation.fixture.assert_clean();
+        conversation.talk.assert_clean();
     }
 }
 
 /// The user continues from before the handoff, so the summarized part is not finished.
 async fn a_rewound_conversation_is_summarised_whole(variant: Variant) {
     for (agent, session) in AGENTS {
-        let conversation = HandedOver::new(variant, session).await;
-        conversation.fixture.push(Reply::text("Else."));
-        let rewound = [
-            &conversation.fixture.history()[..2],
-            &[conversation.fixture.user("Something else.")],
-        ];
-        conversation.fixture.ask(&rewound.concat(), true).await;
+        let mut conversation = HandedOver::new(variant, session).await;
+        conversation.talk.history.truncate(2);
+        conversation.talk.says("Something else.", "Else.").await;
         let (pinned, seen) = conversation.summary(agent, &conversation.sections()[..3]).await;
         assert!(!pinned, "{seen}");
     }
@@ -419,23 +403,14 @@ async fn a_rewound_conversation_is_summarised_whole(variant: Variant) {
 /// The first sentinel is in the summarized part, the second one in the part that the agent keeps.
 async fn a_later_sentinel_in_the_kept_part_counts(variant: Variant) {
     for (agent, session) in AGENTS {
-        let conversation = HandedOver::new(variant, session).await;
-        let handing_over =
-            Reply::text("Done, too.").call("session_handoff", json!({"prompt": "The second."}));
-        conversation.fixture.push(handing_over);
-        conversation.fixture.push(Reply::text("Second."));
-        let next = conversation
-            .fixture
-            .then(&conversation.fixture.history(), &conversation.answer, "More.");
-        conversation.fixture.ask(&next, true).await;
+        let mut conversation = HandedOver::new(variant, session).await;
+        conversation.hands_over_again().await;
         let mut sections = conversation.sections();
         for more in [None, Some((USER, "More."))] {
             sections.extend(more);
             let (pinned, seen) = conversation.summary(agent, &sections).await;
-            assert_eq!(
-                (pinned, seen),
-                (true, cut(agent, &[]).replacen(PROMPT, "The second.", 1))
-            );
+            let second = cut(agent, &[]).replacen(PROMPT, "The second.", 1);
+            assert_eq!((pinned, seen), (true, second));
         }
         // Work after both.
         sections.push((MODEL, "Later work."));
@@ -457,42 +432,39 @@ const BEFORE: [Section<'_>; 4] = [
 /// The summary contains the work before a handoff that was undone, and neither its prompt nor the undo.
 async fn an_undone_handoff_cuts_nothing(variant: Variant) {
     for (agent, session) in AGENTS {
-        let conversation = HandedOver::new(variant, session).await;
-        let fixture = &conversation.fixture;
-        let mut asked = fixture.then(&fixture.history(), &conversation.answer, "::handoff undo");
-        let undone = fixture.ask(&asked, true).await;
-        let mut sections = conversation.sections();
-        sections.extend([(USER, "::handoff undo"), (MODEL, &*undone.text)]);
+        let mut conversation = HandedOver::new(variant, session).await;
+        let undone = conversation.talk.command("::handoff undo").await;
+        let undo = (USER, "::handoff undo");
+        let mut sections = vec![undo, (MODEL, &*undone)];
         // An agent may compact immediately, before any other request.
-        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        let whole = [conversation.sections(), sections.clone()].concat();
+        let (pinned, seen) = conversation.summary(agent, &whole).await;
         assert_eq!((pinned, seen), (false, flat(agent, None, &BEFORE)));
-        asked = fixture.then(&asked, &undone, "Well.");
-        fixture.push(Reply::text("Whole."));
-        let whole = fixture.ask(&asked, true).await;
-        sections.extend([(USER, "Well."), (MODEL, &*whole.text)]);
-        let more = [&BEFORE[..], &[(USER, "Well."), (MODEL, "Whole.")]].concat();
-        let (pinned, seen) = conversation.summary(agent, &sections).await;
-        assert_eq!((pinned, seen), (false, flat(agent, None, &more)));
-        asked = fixture.then(&asked, &whole, "::handoff undo");
-        let reverted = fixture.ask(&asked, true).await;
-        sections.extend([(USER, "::handoff undo"), (MODEL, &*reverted.text)]);
-        let (pinned, seen) = conversation.summary(agent, &sections).await;
-        let rest = [(MODEL, "Fresh."), (USER, "Well."), (MODEL, "Whole.")];
+        conversation.talk.says("Well.", "Whole.").await;
+        let more = [(USER, "Well."), (MODEL, "Whole.")];
+        sections.extend(more);
+        let whole = [conversation.sections(), sections.clone()].concat();
+        let (pinned, seen) = conversation.summary(agent, &whole).await;
+        let kept = [&BEFORE[..], &more].concat();
+        assert_eq!((pinned, seen), (false, flat(agent, None, &kept)));
+        let reverted = conversation.talk.command("::handoff undo").await;
+        sections.extend([undo, (MODEL, &*reverted)]);
+        let whole = [conversation.sections(), sections].concat();
+        let (pinned, seen) = conversation.summary(agent, &whole).await;
+        let rest = [&[(MODEL, "Fresh.")], &more[..]].concat();
         assert_eq!((pinned, seen), (true, cut(agent, &rest)));
-        conversation.fixture.assert_clean();
+        conversation.talk.assert_clean();
     }
 }
 
 /// A summary never contains commands or baton's answers, before a cut, after it, or without one.
 async fn commands_leave_the_text(variant: Variant) {
     for (agent, session) in AGENTS {
-        let conversation = HandedOver::new(variant, session).await;
-        let fixture = &conversation.fixture;
-        let asked = fixture.then(&fixture.history(), &conversation.answer, "::handoff status");
-        let status = fixture.ask(&asked, true).await;
+        let mut conversation = HandedOver::new(variant, session).await;
+        let status = conversation.talk.command("::handoff status").await;
         let talk = [
             (USER, "\"::handoff status\""),
-            (MODEL, &*status.text),
+            (MODEL, &*status),
             (USER, "More."),
             (USER, "::pins"),
         ];
@@ -504,7 +476,7 @@ async fn commands_leave_the_text(variant: Variant) {
         let (pinned, seen) = conversation.summary(agent, &other).await;
         let left = [(USER, "Never said."), (MODEL, "Indeed."), (USER, "More.")];
         assert_eq!((pinned, seen), (false, flat(agent, None, &left)));
-        conversation.fixture.assert_clean();
+        conversation.talk.assert_clean();
     }
 }
 
@@ -518,9 +490,8 @@ async fn an_earlier_summary_gives_way(variant: Variant) {
     for sections in [&conversation.sections()[..3], &conversation.sections()] {
         let body = request(&variant, agent, sections);
         conversation.send(body).await;
-        let sent = conversation.fixture.provider.generations().pop().unwrap();
         let mut seen = String::new();
-        holding(&sent.body, "<previous-summary>", &mut seen);
+        holding(&conversation.talk.last().body, "<previous-summary>", &mut seen);
         assert_contains(&seen, "<previous-summary>\nNone: ");
         assert_ends(&seen, "\n</previous-summary>\n\nUpdate it.");
         assert!(!seen.contains("was mended"), "{seen}");
@@ -551,14 +522,15 @@ async fn ordinary_text_is_not_cut(variant: Variant) {
 /// The store proves which conversation the sentinel belongs to, even after a restart.
 async fn restart_keeps_the_proof(variant: Variant) {
     let dir = temp();
-    let fixture = Fixture::with(variant, [handoff(), fresh()], sqlite(dir.path()), |_| {}).await;
-    let mut conversation = HandedOver::on(fixture, None).await;
-    conversation.fixture.restart(sqlite(dir.path()));
-    let (pinned, seen) = conversation.summary(PI, &conversation.sections()).await;
-    assert_eq!((pinned, seen), (true, cut(PI, &[(MODEL, "Fresh.")])));
-    conversation.fixture.restart(sqlite(dir.path()));
-    let (pinned, seen) = conversation.summary(PI, &conversation.sections()[..3]).await;
-    assert_eq!((pinned, seen), (true, cut(PI, &[])));
+    let stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
+    let mut conversation = HandedOver::on(stage, None, handoff()).await;
+    for (sections, rest) in [(4, &[(MODEL, "Fresh.")][..]), (3, &[])] {
+        conversation.talk.restart(sqlite(dir.path()));
+        let (pinned, seen) = conversation
+            .summary(PI, &conversation.sections()[..sections])
+            .await;
+        assert_eq!((pinned, seen), (true, cut(PI, rest)));
+    }
 }
 
 on_every_wire! {

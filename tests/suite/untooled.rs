@@ -4,165 +4,110 @@
 use std::sync::atomic::Ordering;
 
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_llm::state::config::{Config, InjectPolicy};
+use baton_llm::state::config::InjectPolicy;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::anthropic::Anthropic;
-use crate::harness::fixture::{AnthropicFixture, FlakyStore, history, then, user};
-use crate::harness::{AgentWire, memory};
+use crate::harness::fixture::FlakyStore;
+use crate::harness::memory;
+use crate::matrix::fixture::{Fixture, thought};
+use crate::matrix::talk::Talk;
+use crate::matrix::variants::ANTHROPIC;
 
 type Headers = &'static [(&'static str, &'static str)];
 
 const OFF: Headers = &[("x-baton-handoff", "off")];
+const PATH: &str = "/v1/messages";
 
-/// Returns the response header, and the reason in the event.
-async fn message(
-    fixture: &AnthropicFixture,
-    path: &str,
-    more: Headers,
-    body: String,
-) -> (Option<String>, Option<ToolOmission>) {
-    let before = fixture.baton.events(0).await.len();
-    let headers = [Anthropic.headers(), more].concat();
-    let response = fixture.baton.post(path, &headers, body.into()).await;
-    let event = fixture.baton.events(before + 1).await.pop().unwrap();
+/// Asserts that a request is answered, and that response and event have this reason.
+async fn assert_told(stage: &Fixture, path: &str, more: Headers, body: &str, why: Option<ToolOmission>) {
+    stage.push(Reply::text("Yes."));
+    let before = stage.baton.events(0).await.len();
+    let headers = [ANTHROPIC.headers, more].concat();
+    let response = stage.baton.post(path, &headers, body.to_owned().into()).await;
+    let event = stage.baton.events(before + 1).await.pop().unwrap();
     assert_eq!(event.tooled, event.untooled.is_none(), "{event:?}");
-    (
-        response.header("x-baton-untooled").map(str::to_owned),
-        event.untooled,
-    )
+    let told = (response.header("x-baton-untooled"), event.untooled);
+    assert_eq!(told, (why.map(ToolOmission::name), why), "{body}");
 }
 
-async fn is_told(fixture: &AnthropicFixture, path: &str, more: Headers, body: String, why: ToolOmission) {
-    let found = message(fixture, path, more, body.clone()).await;
-    assert_eq!(found, (Some(why.name().to_owned()), Some(why)), "{body}");
-}
-
-async fn fixture(change: impl FnOnce(&mut Config)) -> AnthropicFixture {
-    let replies = (0..40).map(|_| Reply::text("Yes."));
-    AnthropicFixture::with(replies, memory(), change).await
+/// A request whose only message is this.
+fn saying(text: &str) -> Value {
+    (ANTHROPIC.body)(&[(ANTHROPIC.message)("user", text)], true)
 }
 
 /// The thinking in the history was made without the tool.
 #[tokio::test]
 async fn a_bound_history_is_reported() {
-    let replies = [Reply::new().thinking("Hm.").say("Yes."), Reply::text("Yes.")];
-    let fixture = AnthropicFixture::with(replies, memory(), |_| {}).await;
-    let (path, begun) = (Anthropic.path(), [user("Begin.")]);
-    let body = Anthropic.body(&begun, true).to_string();
-    let headers = [Anthropic.headers(), OFF].concat();
-    let response = fixture.baton.post(path, &headers, body.into()).await;
-    let message = Anthropic.parse(&response.raw, true, false).unwrap();
-    let bound = Anthropic.body(&then(&begun, &message, "Go on."), true);
-    is_told(&fixture, path, &[], bound.to_string(), ToolOmission::BoundHistory).await;
-    assert_eq!(fixture.provider.complaints(), []);
+    let mut talk = Talk::new(Fixture::new(ANTHROPIC, []).await);
+    talk.variant = ANTHROPIC.with_headers(OFF);
+    talk.says("Begin.", thought("Yes.")).await;
+    talk.history.push(talk.user("Go on."));
+    let bound = (ANTHROPIC.body)(&talk.history, true).to_string();
+    assert_told(&talk, PATH, &[], &bound, Some(ToolOmission::BoundHistory)).await;
+    talk.assert_clean();
 }
 
 #[tokio::test]
 async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
-    let fixture = fixture(|_| {}).await;
-    let path = Anthropic.path();
-    let good = Anthropic.body(&history(), true);
-    let found = message(&fixture, path, &[], good.to_string()).await;
-    assert_eq!(found, (None, None));
-    let with = |key: &str, value: Value| {
-        // Each in a separate conversation, because the decision is stored.
-        let mut body = Anthropic.body(&[user(&format!("{key} {value}"))], true);
-        body[key] = value;
-        body.to_string()
-    };
+    let stage = Fixture::new(ANTHROPIC, []).await;
+    let whole = saying("Mend it.").to_string();
+    assert_told(&stage, PATH, &[], &whole, None).await;
     let tool = |name: &str| json!({"name": name, "input_schema": {"type": "object"}});
     let many: Vec<_> = (0..127).map(|n| tool(&format!("t{n}"))).collect();
     let schema = json!({"format": {"type": "json_schema", "schema": {"type": "object"}}});
     let class: Headers = &[("x-claude-code-request-class", "compaction")];
-    let digest: Headers = &[("content-digest", "sha-256=:x:")];
-    let coded: Headers = &[("content-encoding", "x-own")];
-    let broken: Headers = &[("content-encoding", "gzip")];
-    let whole = good.to_string();
-    let table = [
-        (&[][..], with("tools", json!([])), ToolOmission::NoClientTools),
-        (&[], with("tools", many.into()), ToolOmission::TooManyTools),
-        (
-            &[],
-            with("tools", json!([tool("session_handoff")])),
-            ToolOmission::NameTaken,
-        ),
-        (
-            &[],
-            with("tool_choice", json!({"type": "any"})),
-            ToolOmission::ToolChoice,
-        ),
-        (&[], with("output_config", schema), ToolOmission::StructuredOutput),
-        (&[], with("max_tokens", json!(500)), ToolOmission::SmallOutput),
-        (&[], with("thread", json!("t1")), ToolOmission::ServerSideHistory),
-        (class, with("x", json!(1)), ToolOmission::Summary),
-        (OFF, with("x", json!(2)), ToolOmission::OffByHeader),
-        (digest, whole.clone(), ToolOmission::Signed),
-        (coded, whole.clone(), ToolOmission::UnreadCoding),
-        (broken, whole.clone(), ToolOmission::UnreadCoding),
-        (&[], "{".to_owned(), ToolOmission::UnreadJson),
-        (&[], "[]".to_owned(), ToolOmission::UnreadShape),
-        (
-            &[],
-            whole.replacen('{', "{\"messages\":[],", 1),
-            ToolOmission::UnreadRepeatedKey,
-        ),
-    ];
-    for (headers, body, why) in table {
-        is_told(&fixture, path, headers, body, why).await;
+    use ToolOmission::*;
+    for (headers, key, value, why) in [
+        (&[][..], "tools", json!([]), NoClientTools),
+        (&[], "tools", many.into(), TooManyTools),
+        (&[], "tools", json!([tool("session_handoff")]), NameTaken),
+        (&[], "tool_choice", json!({"type": "any"}), ToolChoice),
+        (&[], "output_config", schema, StructuredOutput),
+        (&[], "max_tokens", json!(500), SmallOutput),
+        (&[], "thread", json!("t1"), ServerSideHistory),
+        (class, "x", json!(1), Summary),
+        (OFF, "x", json!(2), OffByHeader),
+    ] {
+        // Each in a separate conversation, because the decision is stored.
+        let mut body = saying(&format!("{key} {value}"));
+        body[key] = value;
+        assert_told(&stage, PATH, headers, &body.to_string(), Some(why)).await;
     }
-    let chat = json!({"model": "m", "n": 2, "messages": history(), "tools": [{"type": "function",
-        "function": {"name": "t", "parameters": {"type": "object"}}}]});
-    let responses = json!({"model": "m", "input": "x", "background": true, "tools": [{"type": "function",
-        "name": "t", "parameters": {"type": "object"}}]});
-    is_told(
-        &fixture,
-        "/v1/chat/completions",
-        &[],
-        chat.to_string(),
-        ToolOmission::ManyChoices,
-    )
-    .await;
-    is_told(
-        &fixture,
-        "/v1/responses",
-        &[],
-        responses.to_string(),
-        ToolOmission::ServerSideHistory,
-    )
-    .await;
+    let repeated = whole.replacen('{', "{\"messages\":[],", 1);
+    let function = json!({"type": "function", "name": "t", "parameters": {"type": "object"}});
+    let responses = json!({"model": "m", "input": "x", "background": true, "tools": [function]});
+    let tools = json!([{"type": "function", "function": function}]);
+    let chat = json!({"model": "m", "n": 2, "messages": [{"role": "user", "content": "x"}], "tools": tools});
+    for (headers, path, body, why) in [
+        (&[("content-digest", "sha-256=:x:")][..], PATH, &*whole, Signed),
+        (&[("content-encoding", "x-own")], PATH, &whole, UnreadCoding),
+        (&[("content-encoding", "gzip")], PATH, &whole, UnreadCoding),
+        (&[], PATH, "{", UnreadJson),
+        (&[], PATH, "[]", UnreadShape),
+        (&[], PATH, &repeated, UnreadRepeatedKey),
+        (&[], "/v1/chat/completions", &chat.to_string(), ManyChoices),
+        (&[], "/v1/responses", &responses.to_string(), ServerSideHistory),
+    ] {
+        assert_told(&stage, path, headers, body, Some(why)).await;
+    }
     // Requests without a transcript have no reason.
-    let response = fixture.baton.post("/v1/files", &[], "x".into()).await;
+    let response = stage.baton.post("/v1/files", &[], "x".into()).await;
     assert_eq!(response.header("x-baton-untooled"), None);
 }
 
 #[tokio::test]
 async fn a_store_that_is_down_and_inject_never_are_reported() {
-    let never = fixture(|config| config.handoff.inject = InjectPolicy::Never).await;
-    let body = Anthropic.body(&history(), true).to_string();
-    is_told(
-        &never,
-        Anthropic.path(),
-        &[],
-        body.clone(),
-        ToolOmission::OffByConfig,
-    )
-    .await;
+    let off = |config: &mut baton_llm::state::config::Config| config.handoff.inject = InjectPolicy::Never;
+    let never = Fixture::with(ANTHROPIC, [], memory(), off).await;
+    let body = saying("Mend it.").to_string();
+    assert_told(&never, PATH, &[], &body, Some(ToolOmission::OffByConfig)).await;
     let store = FlakyStore::new(memory());
-    let replies = [Reply::text("Yes."), Reply::text("Yes.")];
-    let fixture = AnthropicFixture::with(replies, store.clone(), |_| {}).await;
+    let stage = Fixture::with(ANTHROPIC, [], store.clone(), |_| {}).await;
     store.no_writes.store(true, Ordering::SeqCst);
-    is_told(
-        &fixture,
-        Anthropic.path(),
-        &[],
-        body.clone(),
-        ToolOmission::StoreDown,
-    )
-    .await;
+    assert_told(&stage, PATH, &[], &body, Some(ToolOmission::StoreDown)).await;
     store.no_reads.store(true, Ordering::SeqCst);
-    let other = Anthropic.body(&[user("another")], true).to_string();
-    is_told(&fixture, Anthropic.path(), &[], other, ToolOmission::StoreDown).await;
+    let other = saying("another").to_string();
+    assert_told(&stage, PATH, &[], &other, Some(ToolOmission::StoreDown)).await;
 }

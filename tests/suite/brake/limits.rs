@@ -6,6 +6,7 @@ use baton_strict::Fault;
 use pretty_assertions::assert_eq;
 
 use super::*;
+use crate::harness::sqlite;
 use crate::matrix::variants::{GEMINI, RESPONSES};
 
 const HOUR: u64 = 3_600_000;
@@ -19,7 +20,8 @@ fn stating(stage: &Fixture, n: usize, clock: &Clock, used: u32) -> Reply {
         true => ["utilization", "reset"].map(|name| format!("anthropic-ratelimit-unified-5h-{name}")),
         false => ["used-percent", "reset-at"].map(|name| format!("x-codex-primary-{name}")),
     };
-    let used = if name.ends_with("percent") {
+    let is_percent = name.ends_with("percent");
+    let used = if is_percent {
         used.to_string()
     } else {
         format!("0.{used}")
@@ -36,14 +38,12 @@ pub(super) fn ticking(clock: &Clock) -> impl FnOnce(App) -> App + use<> {
     }
 }
 
-/// One step of the agent. Returns its next transcript.
-async fn used(stage: &Fixture, clock: &Clock, history: &[Value], n: usize, share: u32) -> Vec<Value> {
-    stage.push(stating(stage, n, clock, share));
-    let answer = stage.ask(history, true).await;
+/// One step of the agent, after which this percentage of the window is used.
+async fn uses(talk: &mut Talk, clock: &Clock, n: usize, share: u32) {
+    let call = stating(talk, n, clock, share);
+    let answer = talk.runs(call, "fn main() {}").await;
     assert_eq!(answer.calls.len(), 1, "{n}: {}", answer.text);
-    let history = stage.ran(history, &answer);
     written().await;
-    history
 }
 
 #[tokio::test]
@@ -54,47 +54,48 @@ async fn a_share_of_a_subscriptions_window_is_a_budget() {
             config.brake.may_raise = Some(true);
             config.brake.plan.share = 8_000;
         };
-        let mut stage = Fixture::new(variant, []).await;
-        stage.restart_by(sqlite(dir.path()), change, ticking(&clock));
-        let history = [stage.user("Mend the importer.")];
-        let history = used(&stage, &clock, &history, 0, 50).await;
-        let history = used(&stage, &clock, &history, 1, 70).await;
-        let history = used(&stage, &clock, &history, 2, 81).await;
-        assert_eq!(notices(&stage), 1, "at 80 % of the limit the model is told");
+        let mut talk = begun(variant, |_| {}).await;
+        talk.restart_by(sqlite(dir.path()), change, ticking(&clock));
+        for (n, share) in [50, 70, 81].into_iter().enumerate() {
+            uses(&mut talk, &clock, n, share).await;
+        }
+        assert_eq!(notices(&talk), 1, "at 80 % of the limit the model is told");
         // Another process knows it as well.
-        stage.restart_by(sqlite(dir.path()), change, ticking(&clock));
-        let answer = stopped(&stage, &history).await;
+        talk.restart_by(sqlite(dir.path()), change, ticking(&clock));
+        let history = talk.history.clone();
+        let text = stopped(&mut talk).await.text;
         let opens = format!("the subscription's {window} window is used up (81% of 80%) and opens again at ");
-        assert!(answer.text.contains(&opens), "{}", answer.text);
-        assert!(answer.text.contains(" UTC (20"), "{}", answer.text);
+        assert_contains(&text, &opens);
+        assert_contains(&text, " UTC (20");
+        let ended = std::mem::replace(&mut talk.history, history);
 
         // Another session of the account has the same window, and another account has its own.
-        let mut other = history.clone();
-        other[0] = stage.user("Write the exporter.");
-        stopped(&stage, &other).await;
-        stage.push(Reply::text("Mine."));
+        talk.history[0] = talk.user("Write the exporter.");
+        let other = talk.history.clone();
+        stopped(&mut talk).await;
+        talk.push(Reply::text("Mine."));
         let body = (variant.body)(&other, true).to_string();
         let headers = [variant.headers[0], ("authorization", "Bearer sk-another-agent")];
         let headers = &headers[usize::from(variant.headers.len() == 1)..];
-        let mine = stage.baton.post((variant.path)(true), headers, body.into()).await;
-        assert!(mine.text().contains("Mine."), "{}", mine.text());
+        let mine = talk.baton.post((variant.path)(true), headers, body.into()).await;
+        assert_contains(&mine.text(), "Mine.");
 
-        let status = stage.then(&history, &answer, "::handoff status");
-        let status = stage.ask(&status, true).await;
-        assert!(status.text.contains("plan 81% of 80%"), "{}", status.text);
-
+        talk.history = ended;
+        let status = talk.command("::handoff status").await;
+        assert_contains(&status, "plan 81% of 80%");
         // `::go` holds within this window. The next one begins at its reset, with its own limit.
-        let go = [&history[..], &answer.keep, &[stage.user("::go")]].concat();
-        let history = used(&stage, &clock, &go, 3, 95).await;
-        let history = used(&stage, &clock, &history, 4, 97).await;
-        let history = used(&stage, &clock, &history, 5, 98).await;
+        talk.history.push(talk.user("::go"));
+        for (n, share) in [(3, 95), (4, 97), (5, 98)] {
+            uses(&mut talk, &clock, n, share).await;
+        }
         clock.advance(2 * i64::try_from(HOUR).unwrap());
-        let history = used(&stage, &clock, &history, 6, 90).await;
-        let answer = stopped(&stage, &history).await;
-        assert!(answer.text.contains("(90% of 80%)"), "{}", answer.text);
+        uses(&mut talk, &clock, 6, 90).await;
+        let history = talk.history.clone();
+        assert_contains(&stopped(&mut talk).await.text, "(90% of 80%)");
+        talk.history = history;
         clock.advance(2 * i64::try_from(HOUR).unwrap());
-        used(&stage, &clock, &history, 7, 10).await;
-        stage.assert_clean();
+        uses(&mut talk, &clock, 7, 10).await;
+        talk.assert_clean();
     }
 }
 
@@ -112,29 +113,28 @@ async fn a_providers_limit_is_told_and_relayed() {
         (RESPONSES, ("x-a", "b"), &codex, true),
         (ANTHROPIC, ("x-a", "b"), &anthropic, false),
     ] {
-        let stage = Fixture::new(variant, []).await;
-        let history = stage.history();
+        let mut talk = Talk::opened(Fixture::new(variant, []).await);
+        talk.history.push(talk.user("Go on."));
         let refusal = Fault::Raw {
             status: 429,
             content_type: "application/json".to_owned(),
             body: body.to_string().into(),
         };
-        stage.push(Reply::failing(refusal).header(header.0, header.1));
-        let refused = stage.send(&history, false).await;
+        talk.push(Reply::failing(refusal).header(header.0, header.1));
+        let refused = talk.send(&talk.history, false).await;
         assert_eq!((refused.status, refused.json()), (429, body.clone()));
         assert_eq!(refused.header(header.0), Some(header.1));
-        let limit = stage.baton.events(1).await[0].facts.provider_limit.unwrap();
+        let limit = talk.baton.events(1).await[0].facts.provider_limit.unwrap();
         assert_eq!(limit.opens_ms.is_some(), opens);
         if let Some(opens) = limit.opens_ms {
             let after = opens.saturating_sub(Clock::default().now_ms());
             assert!((HOUR - 60_000..=HOUR).contains(&after), "{after}");
         }
         written().await;
-        let status = [&history[..], &[stage.user("::handoff status")]].concat();
-        let status = stage.ask(&status[1..], true).await;
+        let status = talk.command("::handoff status").await;
         let line = "Upstream refuses requests: the provider's limit is reached; it opens again at ";
-        assert_eq!(status.text.contains(line), opens, "{}", status.text);
-        stage.assert_clean();
+        assert_eq!(status.contains(line), opens, "{status}");
+        talk.assert_clean();
     }
 }
 
@@ -207,16 +207,9 @@ fn bad_limits_of_a_client_name_key_file_and_line() {
         super::assert_fails(check.arg(&config), &[key, part]);
     };
     for (key, value) in [
-        ("session_dollars", "0"),
-        ("day_dollars", "-1"),
-        ("session_dollars", "1e99"),
-        ("session_dollars", "nan"),
         ("session_dollars", "'5 EUR'"),
         ("session_tokens", "99999999999999999999999999999999999999999999"),
-        ("plan_window_share", "0"),
-        ("plan_window_share", "1.01"),
         ("plan_window_share", "80"),
-        ("plan_window_share", "'80 %'"),
         ("may_raise", "'no'"),
         ("session_euros", "5"),
     ] {

@@ -4,9 +4,11 @@ use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::json as value;
 
-use super::{SECOND, and, command, says, sent, thought};
+use super::{SECOND, opened, sent};
+use crate::harness::texts::{assert_contains, assert_lacks};
 use crate::harness::{sqlite, temp};
-use crate::matrix::fixture::{Fixture, PROMPT, fresh, handoff};
+use crate::matrix::fixture::{Fixture, PROMPT, thought};
+use crate::matrix::talk::Talk;
 use crate::matrix::variants::{Variant, on_every_wire};
 
 on_every_wire!(pinned forked_with_pins;);
@@ -14,82 +16,63 @@ on_every_wire!(pinned forked_with_pins;);
 /// Later heads include the pins. Existing heads stay unchanged.
 async fn pinned(variant: Variant) {
     let dir = temp();
-    let store = sqlite(dir.path());
-    let mut stage = Fixture::with(variant, [], store, |_| {}).await;
+    let mut talk = Talk::opened(Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await);
     let pins = "<pinned>\nThe user pinned this; it holds for every task of this session.\n1. Keep \"the\\schema\".\n2. Two\nlines.\n</pinned>\n\n";
-    let history = stage.history();
-    let (_, now) = command(&stage, &history, "::pin Keep \"the\\schema\".").await;
-    let (_, now) = command(&stage, &now, "::pin Two\nlines.").await;
-    stage.restart(sqlite(dir.path()));
-    let asked = and(&stage, &now, "Hand over.");
-    stage.push(handoff());
-    stage.push(fresh());
-    let fired = stage.ask(&asked, true).await;
+    talk.command("::pin Keep \"the\\schema\".").await;
+    talk.command("::pin Two\nlines.").await;
+    talk.restart(sqlite(dir.path()));
+    let fired = talk.hands_over("Hand over.").await;
     let head = format!("u: {pins}{PROMPT}");
-    assert_eq!(stage.sent(), [head.as_str()]);
-    assert!(
-        !fired.text.contains("<pinned>"),
-        "the sentinel shows the prompt alone: {}",
-        fired.text
-    );
+    assert_eq!(talk.sent(), [head.as_str()]);
+    // The sentinel shows the prompt alone.
+    assert_lacks(&fired.text, "<pinned>");
     // The pin is removed, but the head stays until the next handoff.
-    let (_, now) = command(&stage, &[&asked[..], &fired.keep].concat(), "::unpin 1").await;
-    let next = and(&stage, &now, "Go on.");
-    says(&stage, &next, thought("Next.")).await;
-    assert_eq!(stage.sent(), [head.as_str(), "a: Fresh.", "u: Go on."]);
-    stage.restart(sqlite(dir.path()));
-    stage.push(Reply::text("Done, too.").call("session_handoff", value!({"prompt": SECOND})));
-    stage.push(Reply::text("Second."));
-    stage.ask(&next, true).await;
+    talk.command("::unpin 1").await;
+    let unpinned = talk.history.clone();
+    talk.says("Go on.", thought("Next.")).await;
+    assert_eq!(talk.sent(), [head.as_str(), "a: Fresh.", "u: Go on."]);
+    talk.restart(sqlite(dir.path()));
+    talk.history = unpinned;
+    talk.push(Reply::text("Done, too.").call("session_handoff", value!({"prompt": SECOND})));
+    talk.says("Go on.", "Second.").await;
     let head = pins.replace("1. Keep \"the\\schema\".\n2. Two", "1. Two");
-    assert_eq!(stage.sent(), [format!("u: {head}{SECOND}")]);
-    stage.assert_clean();
+    assert_eq!(talk.sent(), [format!("u: {head}{SECOND}")]);
+    talk.assert_clean();
 }
 
 /// Pins belong to the session, whatever branch a handoff is made in; an undo belongs to its branch. A copy
 /// under another session's id has the handoffs of its transcript with their pins, but no pins of its own.
 async fn forked_with_pins(variant: Variant) {
-    let mut stage = Fixture::new(variant, []).await;
-    let named = |session: &'static str| {
-        let headers = variant.headers.iter().copied().chain([("x-session-id", session)]);
-        Box::leak(headers.collect::<Vec<_>>().into_boxed_slice()) as &'static [_]
-    };
-    stage.variant.headers = named("one");
-    let (_, pinned) = command(&stage, &stage.history(), "::pin Keep the schema.").await;
-    let asked = and(&stage, &pinned, "Hand over.");
-    stage.push(handoff());
-    stage.push(fresh());
-    let fired = stage.ask(&asked, true).await;
-    let cut = [&asked[..], &fired.keep].concat();
-    let (_, undone) = command(&stage, &cut, "::handoff undo").await;
+    const HAND_OVER: &str = "::handoff --force --method local";
+    let mut talk = opened(variant).await;
+    talk.variant = variant.in_session("one");
     let pin = "Keep the schema.";
+    talk.command("::pin Keep the schema.").await;
+    talk.hands_over("Hand over.").await;
+    let cut = talk.history.clone();
+    talk.command("::handoff undo").await;
+    let undone = std::mem::replace(&mut talk.history, cut.clone());
     // Both the branch with the undo and the one without carry the pin over.
-    says(&stage, &and(&stage, &undone, "Whole?"), thought("Whole.")).await;
-    assert_eq!(sent(&stage)[..2], ["u: Mend the importer.", "a: Looking."]);
-    says(&stage, &and(&stage, &cut, "Cut?"), thought("Cut.")).await;
-    assert!(sent(&stage)[0].contains(pin) && sent(&stage)[0].contains(PROMPT));
-    for branch in [&undone, &cut] {
-        let next = and(&stage, branch, "And again.");
-        let again = says(&stage, &next, thought("Again.")).await;
-        let (text, then) = command(
-            &stage,
-            &[&next[..], &again.keep].concat(),
-            "::handoff --force --method local",
-        )
-        .await;
-        assert!(text.contains("handed over"), "{text}");
-        says(&stage, &and(&stage, &then, "On."), Reply::text("On.")).await;
-        assert_eq!(sent(&stage)[0].matches(pin).count(), 1, "{:?}", sent(&stage));
+    talk.says("Cut?", thought("Cut.")).await;
+    assert_contains(&sent(&talk)[0], pin);
+    assert_contains(&sent(&talk)[0], PROMPT);
+    for branch in [undone, cut.clone()] {
+        let is_whole = branch.len() > cut.len();
+        talk.history = branch;
+        talk.says("And again.", thought("Again.")).await;
+        assert_eq!(sent(&talk)[0] == "u: Mend the importer.", is_whole);
+        assert_contains(&talk.command(HAND_OVER).await, "handed over");
+        talk.says("On.", "On.").await;
+        assert_eq!(sent(&talk)[0].matches(pin).count(), 1, "{:?}", sent(&talk));
     }
     // A copy has the handoff as it was made, and no later pins.
-    stage.variant.headers = named("two");
-    let next = and(&stage, &cut, "Copied.");
-    let copied = says(&stage, &next, Reply::text("Copied.")).await;
-    assert!(sent(&stage)[0].contains(pin));
-    let (text, then) = command(&stage, &[&next[..], &copied.keep].concat(), "::pins").await;
-    assert!(text.contains("nothing is pinned"), "{text}");
-    let (_, then) = command(&stage, &then, "::handoff --force --method local").await;
-    says(&stage, &and(&stage, &then, "On."), Reply::text("On.")).await;
-    assert!(!sent(&stage)[0].contains("<pinned>"), "{:?}", sent(&stage));
-    assert_eq!(stage.script.left(), 0);
+    talk.variant = variant.in_session("two");
+    talk.history = cut;
+    talk.says("Copied.", "Copied.").await;
+    assert_contains(&sent(&talk)[0], pin);
+    assert_contains(&talk.command("::pins").await, "nothing is pinned");
+    talk.command(HAND_OVER).await;
+    talk.says("On.", "On.").await;
+    assert_lacks(&sent(&talk)[0], "<pinned>");
+    assert_eq!(talk.script.left(), 0);
 }

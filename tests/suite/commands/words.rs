@@ -4,20 +4,18 @@ use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json as value};
 
-use super::{and, command, elements, says, thought};
+use super::opened;
 use crate::harness::memory;
-use crate::harness::texts::assert_contains;
-use crate::matrix::fixture::{Fixture, fresh, handoff};
+use crate::harness::texts::{assert_begins, assert_contains};
+use crate::matrix::fixture::{Fixture, thought};
+use crate::matrix::talk::{Talk, WORKED};
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
 on_every_wire!(answered_and_taken_out reported_sizes unknown_words first_of_all glued_and_trimmed other_prefix switched_off tool_results;);
 
 async fn answered_and_taken_out(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let history = stage.history();
-    let answer = says(&stage, &history, thought("First.")).await;
-    let sent = elements(&stage);
-    let mut now = [&history[..], &answer.keep].concat();
+    let mut talk = Talk::worked(variant).await;
+    let sent = talk.elements();
     for (asked, said) in [
         ("::handoff status", "the model sees the whole history"),
         ("::handoff help", "::unpin N"),
@@ -38,39 +36,26 @@ async fn answered_and_taken_out(variant: Variant) {
             "no handoff of this transcript has that id",
         ),
     ] {
-        let (text, then) = command(&stage, &now, asked).await;
-        assert!(text.contains(said), "{asked}: {text}");
-        now = then;
+        assert_contains(&talk.command(asked).await, said);
     }
-    let next = and(&stage, &now, "More.");
-    let answer = says(&stage, &next, thought("Second.")).await;
-    assert_eq!(elements(&stage)[..sent.len()], sent, "the prefix stays");
-    let plain = [
-        "u: Mend the importer.",
-        "a: Looking.",
-        "u: Go on.",
-        "a: First.",
-        "u: More.",
-    ];
-    assert_eq!(stage.sent(), plain);
-    let sent = elements(&stage);
+    talk.says("More.", thought("Second.")).await;
+    assert_eq!(talk.elements()[..sent.len()], sent, "the prefix stays");
+    assert_eq!(talk.sent(), [&WORKED[..], &["u: More."]].concat());
+    let sent = talk.elements();
     // Once more after it, and a request after that.
-    let (_, now) = command(&stage, &[&next[..], &answer.keep].concat(), "::handoff status").await;
-    says(&stage, &and(&stage, &now, "Third."), thought("So.")).await;
-    assert_eq!(elements(&stage)[..sent.len()], sent);
-    stage.assert_clean();
+    talk.command("::handoff status").await;
+    talk.says("Third.", thought("So.")).await;
+    assert_eq!(talk.elements()[..sent.len()], sent);
+    talk.assert_clean();
 }
 
 /// Agents read a response's usage as their context size and compact by it. No answer from baton reports more
 /// than the model's view.
 async fn reported_sizes(variant: Variant) {
     const FINISHED: usize = 40_000;
-    let stage = Fixture::new(variant, []).await;
-    let history = [&stage.history()[..], &[stage.user(&"Old. ".repeat(FINISHED / 5))]].concat();
-    stage.push(handoff());
-    stage.push(fresh());
-    let fired = stage.ask(&history, true).await;
-    let mut now = [&history[..], &fired.keep].concat();
+    let mut talk = opened(variant).await;
+    talk.history.push(talk.user("Go on."));
+    talk.hands_over(&"Old. ".repeat(FINISHED / 5)).await;
     for (asked, stream) in [
         ("::handoff status", true),
         ("::handoff status", false),
@@ -79,205 +64,176 @@ async fn reported_sizes(variant: Variant) {
         ("::handoff --method local --force --no-git the writer", false),
         ("::help", true),
     ] {
-        now = and(&stage, &now, asked);
-        let answer = stage.ask(&now, stream).await;
-        assert!(answer.text.starts_with("baton: "), "{asked}: {}", answer.text);
-        assert!(answer.input > 0, "{asked}");
+        talk.stream = stream;
+        let answer = talk.asks(asked).await;
+        assert_begins(&answer.text, "baton: ");
         assert!(
-            answer.input * 4 < FINISHED as u64 / 2,
+            (1..FINISHED as u64 / 8).contains(&answer.input),
             "{asked}: {} tokens",
             answer.input
         );
-        now.extend(answer.keep);
     }
-    let (text, _) = command(&stage, &now, "::handoff status").await;
+    let text = talk.command("::handoff status").await;
     assert_contains(&text, "Conversation: ");
     assert_contains(&text, "always sent.");
 }
 
 async fn unknown_words(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let history = stage.history();
+    let mut talk = opened(variant).await;
     for asked in ["::hadnoff", "::pni x"] {
-        let (text, now) = command(&stage, &history, asked).await;
-        assert!(text.contains("there is no command `::"), "{text}");
-        assert!(
-            text.contains("Did you mean `::") && text.lines().count() == 3,
-            "{text}"
-        );
-        says(&stage, &and(&stage, &now, "More."), Reply::text("So.")).await;
-        assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
+        talk.history.truncate(2);
+        let text = talk.command(asked).await;
+        assert_contains(&text, "there is no command `::");
+        assert_contains(&text, "Did you mean `::");
+        assert_eq!(text.lines().count(), 3, "{text}");
+        talk.says("More.", "So.").await;
+        assert_eq!(talk.sent()[2..], ["u: More."]);
     }
     for asked in ["::std::vector is slow.", "Why is ::pin one?", ":pin x"] {
-        says(&stage, &and(&stage, &history[..2], asked), Reply::text("So.")).await;
-        assert_eq!(stage.sent()[2], format!("u: {asked}"));
+        talk.history.truncate(2);
+        talk.says(asked, "So.").await;
+        assert_eq!(talk.sent()[2], format!("u: {asked}"));
     }
-    stage.assert_clean();
+    talk.assert_clean();
 }
 
 /// A session that begins with a command.
 async fn first_of_all(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let (_, now) = command(&stage, &[], "::pin Be brief.").await;
-    let (text, now) = command(&stage, &now, "::pins").await;
-    assert!(text.contains("1. Be brief."), "{text}");
-    says(&stage, &and(&stage, &now, "Mend it."), thought("So.")).await;
-    assert_eq!(stage.sent(), ["u: Mend it."]);
-    stage.assert_clean();
+    let mut talk = Talk::new(Fixture::new(variant, []).await);
+    talk.command("::pin Be brief.").await;
+    assert_contains(&talk.command("::pins").await, "1. Be brief.");
+    talk.says("Mend it.", thought("So.")).await;
+    assert_eq!(talk.sent(), ["u: Mend it."]);
+    talk.assert_clean();
 }
 
 /// Agents trim the text that they keep, and some join adjacent text.
 async fn glued_and_trimmed(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let history = stage.history();
-    let (text, _) = command(&stage, &history, "::handoff status").await;
-    let message = variant.message;
-    let asked = message("user", "::handoff status");
+    let mut talk = opened(variant).await;
+    let text = talk.command("::handoff status").await;
     for (kept, left) in [
-        (text.trim_end().to_owned(), ""),
-        (format!("{text}\n"), ""),
-        (format!("\n\n  {text}  "), ""),
+        (text.trim_end().to_owned(), None),
+        (format!("{text}\n"), None),
+        (format!("\n\n  {text}  "), None),
         (
             format!("{text}\n\nAnd this is the model's."),
-            "And this is the model's.",
+            Some("a: And this is the model's."),
         ),
-        (format!("The model's own.\n\n{text}"), "The model's own."),
+        (format!("The model's own.\n\n{text}"), Some("a: The model's own.")),
     ] {
-        let now = [
-            &history[..],
-            &[
-                asked.clone(),
-                message("assistant", &kept),
-                message("user", "More."),
-            ],
-        ]
-        .concat();
-        says(&stage, &now, Reply::text("So.")).await;
-        let sent = stage.sent();
+        talk.history.truncate(2);
+        let asked = [
+            talk.user("Go on."),
+            talk.user("::handoff status"),
+            (variant.message)("assistant", &kept),
+        ];
+        talk.history.extend(asked);
+        talk.says("More.", "So.").await;
         match left {
-            "" => assert_eq!(sent[2..], ["u: Go on.More."], "{kept:?}"),
-            left => assert_eq!(
-                sent[2..],
-                ["u: Go on.", &format!("a: {left}"), "u: More."],
-                "{kept:?}"
-            ),
+            None => assert_eq!(talk.sent()[2..], ["u: Go on.More."], "{kept:?}"),
+            Some(left) => assert_eq!(talk.sent()[2..], ["u: Go on.", left, "u: More."], "{kept:?}"),
         }
     }
-    stage.assert_clean();
+    talk.assert_clean();
 }
 
 async fn other_prefix(variant: Variant) {
     let stage = Fixture::with(variant, [], memory(), |config| {
-        config.commands.prefix = "!!".to_owned();
-    })
-    .await;
-    let (text, now) = command(&stage, &stage.history(), "!!handoff help").await;
-    assert!(text.contains("!!unpin N"), "{text}");
-    says(&stage, &and(&stage, &now, "!pin x"), Reply::text("So.")).await;
-    assert_eq!(stage.sent().last().unwrap(), "u: Go on.!pin x");
-    stage.assert_clean();
+        config.commands.prefix = "!!".to_owned()
+    });
+    let mut talk = Talk::opened(stage.await);
+    assert_contains(&talk.command("!!handoff help").await, "!!unpin N");
+    talk.says("!pin x", "So.").await;
+    assert_eq!(talk.sent()[2..], ["u: !pin x"]);
+    talk.assert_clean();
 }
 
 /// If commands are disabled, nothing is a command, but earlier answers stay out of the model's view.
 async fn switched_off(variant: Variant) {
-    let stage = Fixture::with(variant, [], memory(), |config| config.commands.prefix.clear()).await;
-    let history = stage.history();
-    says(&stage, &and(&stage, &history[..2], "::pins"), Reply::text("So.")).await;
-    assert_eq!(stage.sent()[2], "u: ::pins");
-    let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
-    let note = (variant.message)(
-        "assistant",
-        &format!("baton: nothing is pinned.\n\n[[handoff-note:{id}]]"),
-    );
-    let now = [&history[..], &[stage.user("::pins"), note, stage.user("More.")]].concat();
-    says(&stage, &now, Reply::text("So.")).await;
-    assert_eq!(stage.sent().last().unwrap(), "u: Go on.More.");
-    assert_eq!(stage.script.left(), 0);
+    let stage = Fixture::with(variant, [], memory(), |config| config.commands.prefix.clear());
+    let mut talk = Talk::opened(stage.await);
+    talk.says("::pins", "So.").await;
+    assert_eq!(talk.sent()[2], "u: ::pins");
+    talk.history.truncate(2);
+    let note = "baton: nothing is pinned.\n\n[[handoff-note:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]";
+    let noted = [
+        talk.user("Go on."),
+        talk.user("::pins"),
+        (variant.message)("assistant", note),
+    ];
+    talk.history.extend(noted);
+    talk.says("More.", "So.").await;
+    assert_eq!(talk.sent()[2..], ["u: Go on.More."]);
+    assert_eq!(talk.script.left(), 0);
 }
 
 /// The prefix in a tool result, and in a file after the user's own words, is plain text.
 async fn tool_results(variant: Variant) {
-    let stage = Fixture::new(variant, []).await;
-    let history = stage.history();
-    let reads = Reply::new()
-        .thinking("Read.")
-        .call("read_file", value!({"path": "a"}));
-    let answer = says(&stage, &history, reads).await;
-    let results = (variant.results)(&answer.calls, "::pin x\n::handoff undo");
-    let ran = [&history[..], &answer.keep, &results].concat();
-    let answer = says(&stage, &ran, thought("Read.")).await;
-    assert_eq!(answer.text, "Read.");
-    let (_, now) = command(&stage, &[&ran[..], &answer.keep].concat(), "::pins").await;
-    says(&stage, &and(&stage, &now, "And so:\n::pin x"), thought("So.")).await;
-    assert_eq!(stage.sent().last().unwrap(), "u: And so:\n::pin x");
-    stage.assert_clean();
+    let mut talk = Talk::worked(variant).await;
+    talk.history.push(talk.user("Read."));
+    let reads = thought("Reading.").call("read_file", value!({"path": "a"}));
+    talk.runs(reads, "::pin x\n::handoff undo").await;
+    talk.push(thought("Read."));
+    assert_eq!(talk.goes_on().await.text, "Read.");
+    talk.command("::pins").await;
+    talk.says("And so:\n::pin x", thought("So.")).await;
+    assert_eq!(talk.sent().last().unwrap(), "u: And so:\n::pin x");
+    talk.assert_clean();
 }
 
 /// Text that the agent's harness puts before the user's words is not part of a command, and stays.
 #[tokio::test]
 async fn a_reminder_in_front_of_a_command_stays() {
-    let stage = Fixture::new(variants::ANTHROPIC, []).await;
+    let mut talk = Talk::new(Fixture::new(variants::ANTHROPIC, []).await);
     let block = |text: &str| value!({"type": "text", "text": text});
     let reminder = "<system-reminder>\nCLAUDE.md says so.\n</system-reminder>";
-    let first = value!({"role": "user", "content": [block(reminder), block("::pin Be brief.")]});
-    let asked = stage.provider.requests().len();
-    let answer = stage.ask(std::slice::from_ref(&first), true).await;
-    assert_eq!(stage.provider.requests().len(), asked);
-    let now = [&[first][..], &answer.keep, &[stage.user("Mend it.")]].concat();
-    says(&stage, &now, thought("So.")).await;
-    assert_eq!(stage.sent(), [format!("u: {reminder}Mend it.")]);
-    stage.assert_clean();
+    talk.history = vec![value!({"role": "user", "content": [block(reminder), block("::pin Be brief.")]})];
+    talk.goes_on().await;
+    assert_eq!(talk.provider.requests().len(), 0);
+    talk.says("Mend it.", thought("So.")).await;
+    assert_eq!(talk.sent(), [format!("u: {reminder}Mend it.")]);
+    talk.assert_clean();
 }
 
 /// A request for a title has the session's id and messages, but no tools; one that classifies the user's
 /// words asks for JSON. Commands quoted in them are neither executed nor forwarded.
 #[tokio::test]
 async fn a_request_beside_the_session_does_nothing() {
-    let mut stage = Fixture::new(variants::CHAT, []).await;
-    stage.variant.headers = &[("authorization", "Bearer sk-agent"), ("x-session-id", "one")];
-    let history = stage.history();
-    let answer = says(&stage, &history, Reply::text("First.")).await;
-    assert_eq!(answer.text, "First.");
-    let alone = vec![stage.user("::pin Be brief.")];
+    let mut talk = opened(variants::CHAT).await;
+    talk.variant = talk.variant.in_session("one");
+    talk.says("Go on.", "First.").await;
+    let alone = vec![talk.user("::pin Be brief.")];
     let title = vec![value!({"role": "user", "content": [
         {"type": "text", "text": "A title for this:"}, {"type": "text", "text": "::pin Be brief."}]})];
-    let named = vec![stage.user("Name this task in a few words.\n\nUser prompt:\n::pin Be brief.")];
-    let json = || value!({"type": "json_object"});
-    for (messages, format, has_tools) in [
-        (&alone, Value::Null, false),
-        (&title, Value::Null, false),
-        (&title, json(), false),
-        (&named, json(), false),
-        // Codex 0.169 lists its tools in that request as well.
-        (&named, json(), true),
+    let named = vec![talk.user("Name this task in a few words.\n\nUser prompt:\n::pin Be brief.")];
+    // Codex 0.169 lists its tools in the last one.
+    for (messages, in_json, has_tools) in [
+        (&alone, false, false),
+        (&title, false, false),
+        (&title, true, false),
+        (&named, true, false),
+        (&named, true, true),
     ] {
         let mut body = (variants::CHAT.body)(messages, false);
         let all = body.as_object_mut().unwrap();
         if !has_tools {
             all.remove("tools");
         }
-        if !format.is_null() {
-            all.insert("response_format".to_owned(), format);
+        if in_json {
+            all.insert("response_format".to_owned(), value!({"type": "json_object"}));
         }
-        stage.push(Reply::text("A title."));
-        let reply = stage
+        talk.push(Reply::text("A title."));
+        let body = body.to_string().into();
+        let reply = talk
             .baton
-            .post(
-                "/v1/chat/completions",
-                stage.variant.headers,
-                body.to_string().into(),
-            )
+            .post("/v1/chat/completions", talk.variant.headers, body)
             .await;
         assert_eq!(reply.status, 200, "{}", reply.text());
-        assert!(
-            stage.sent().last().unwrap().ends_with("(a command)"),
-            "{:?}",
-            stage.sent()
-        );
+        let sent = talk.sent();
+        assert!(sent.last().unwrap().ends_with("(a command)"), "{sent:?}");
     }
-    let (text, _) = command(&stage, &history, "::pins").await;
-    assert!(text.contains("nothing is pinned"), "{text}");
-    stage.assert_clean();
+    assert_contains(&talk.command("::pins").await, "nothing is pinned");
+    talk.assert_clean();
 }
 
 /// Upstream stores the transcript, so the request after a command continues from the response before it.
@@ -290,13 +246,10 @@ async fn a_transcript_that_the_provider_holds_goes_on_behind_a_command() {
         if !previous.is_null() {
             body["previous_response_id"] = previous.clone();
         }
+        let body = body.to_string().into();
         let reply = stage
             .baton
-            .post(
-                "/v1/responses",
-                variants::RESPONSES.headers,
-                body.to_string().into(),
-            )
+            .post("/v1/responses", variants::RESPONSES.headers, body)
             .await;
         assert_eq!(reply.status, 200, "{}", reply.text());
         reply.json()["id"].clone()

@@ -254,6 +254,10 @@ pub fn fresh() -> Reply {
     Reply::new().thinking("What now?").say("Fresh.")
 }
 
+pub fn thought(text: &str) -> Reply {
+    Reply::new().thinking("So it is.").say(text)
+}
+
 /// Returns the carry-over message in an outline.
 pub fn carry() -> String {
     format!("u: {PROMPT}")

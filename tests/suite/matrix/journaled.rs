@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use baton_llm::state::config::Config;
 use baton_llm::state::journal::{self, JournalReader, Recorder};
+use baton_llm::state::store::SharedStore;
 use baton_strict::{Options, Queue, Reply, Strict};
 
 use super::fixture::{Fixture, config};
+use super::talk::Talk;
 use super::variants::Variant;
 use crate::harness::{self, Baton};
 
 pub struct Journaled {
-    pub fixture: Fixture,
+    pub fixture: Talk,
     pub dir: tempfile::TempDir,
+    config: Config,
     recorder: Recorder,
 }
 
@@ -27,6 +30,18 @@ impl Journaled {
         change: impl FnOnce(&mut Config),
     ) -> Self {
         let dir = harness::temp();
+        let store = harness::sqlite(dir.path());
+        Self::over(variant, replies, store, dir, change).await
+    }
+
+    /// Starts a proxy over another store.
+    pub async fn over(
+        variant: Variant,
+        replies: impl IntoIterator<Item = Reply>,
+        store: SharedStore,
+        dir: tempfile::TempDir,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let script = Queue::new(replies.into_iter().map(variant.style));
         let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
         let mut config = config(&variant, &provider.url());
@@ -34,8 +49,7 @@ impl Journaled {
         config.journal.enabled = true;
         change(&mut config);
         let recorder = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags).unwrap();
-        let store = harness::sqlite(dir.path());
-        let baton = Baton::journaled(config, store, harness::KEY, recorder.clone());
+        let baton = Baton::journaled(config.clone(), store, harness::KEY, recorder.clone());
         let fixture = Fixture {
             variant,
             script,
@@ -43,10 +57,16 @@ impl Journaled {
             baton,
         };
         Self {
-            fixture,
+            fixture: Talk::opened(fixture),
             dir,
+            config,
             recorder,
         }
+    }
+
+    /// Starts another process over this store, with the same journal.
+    pub fn replica(&self, store: SharedStore) -> Baton {
+        Baton::journaled(self.config.clone(), store, harness::KEY, self.recorder.clone())
     }
 
     /// Waits until the journal has this many exchanges.

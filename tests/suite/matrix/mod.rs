@@ -11,6 +11,7 @@ mod features;
 pub mod fixture;
 pub mod journaled;
 pub mod parse;
+pub mod talk;
 pub mod variants;
 
 macro_rules! cell {

@@ -51,6 +51,19 @@ pub struct Variant {
     pub model: &'static str,
 }
 
+impl Variant {
+    /// Adds headers to every request.
+    pub fn with_headers(self, more: &[(&'static str, &'static str)]) -> Self {
+        let headers = [self.headers, more].concat().leak();
+        Self { headers, ..self }
+    }
+
+    /// Names the session in every request.
+    pub fn in_session(self, id: &'static str) -> Self {
+        self.with_headers(&[("x-session-id", id)])
+    }
+}
+
 fn schema() -> Value {
     json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
 }
@@ -351,6 +364,9 @@ pub const CODE_ASSIST: Variant = Variant {
     }),
     ..GEMINI
 };
+
+/// The five wires.
+pub const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
 /// Generates one test for each wire from a function that takes a variant.
 ///

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::memory;
 use crate::matrix::fixture::{Fixture, fresh, handoff, handoff_beside};
-use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES};
+use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, WIRES};
 
 /// If a response fails after its first words, the agent retries it, not baton.
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_later_legs_error_with_a_success_status_is_retried() {
 /// A later leg in one piece that breaks off is retried, because nothing of it was shown.
 #[tokio::test]
 async fn a_later_leg_in_one_piece_that_breaks_off_is_retried() {
-    let tried = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA].map(async |variant| {
+    let tried = WIRES.map(async |variant| {
         let cut = fresh().fault(Fault::CutAfterBytes(20));
         let fixture = Fixture::new(variant, [handoff(), cut, fresh()]).await;
         let answer = fixture.ask(&fixture.history(), false).await;
