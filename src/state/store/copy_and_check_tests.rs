@@ -63,24 +63,14 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
             pairs: Vec::new(),
             repeat: None,
         };
-        store
-            .put_pairs(std::slice::from_ref(&beside), &paired)
-            .await
-            .unwrap();
+        store.put_pair(&beside, &paired).await.unwrap();
         let point = cut_point(&fired, &format!("d{n}"));
-        store
-            .put_handoff(&fired, Some(&point), &with(vec![fires]))
-            .await
-            .unwrap();
-        store
-            .put_insertion(&text, &with(vec![RecordChange::Inserted(vec![text.id])]))
-            .await
-            .unwrap();
-        let upstream = format!("handoff:{}", fired.id);
-        store
-            .put_response_id("a", &format!("resp_{n}"), &upstream)
-            .await
-            .unwrap();
+        let fires = with(vec![fires]);
+        store.put_handoff(&fired, Some(&point), &fires).await.unwrap();
+        let inserted = with(vec![RecordChange::Inserted(vec![text.id])]);
+        store.put_insertion(&text, &inserted).await.unwrap();
+        let (shown, upstream) = (format!("resp_{n}"), format!("handoff:{}", fired.id));
+        store.put_response_id("a", &shown, &upstream).await.unwrap();
         if n % 7 == 0 {
             assert!(store.archive("a", fired.id, true).await.unwrap());
         }
@@ -144,52 +134,30 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
         assert_eq!(all(&*source).await, wanted);
         for to in kinds(&dir, server.as_ref()) {
             let target = to();
+            let which = format!("{} to {}", source.kind(), target.kind());
             // An interrupted copy, and a target in use.
             let page = source.page(RecordKind::Handoff, "").await.unwrap();
             target.import(&page.records[..10]).await.unwrap();
             let copied = copy(&*source, &*target).await.unwrap();
-            assert!(
-                copied.is_whole(),
-                "{} to {}: {copied:?}",
-                source.kind(),
-                target.kind()
-            );
+            assert!(copied.is_whole(), "{which}: {copied:?}");
             assert_eq!(copied.kinds[&RecordKind::Handoff].0.records, 300 + 60);
-            assert_eq!(
-                copied.kinds[&RecordKind::Document],
-                (copied.kinds[&RecordKind::Document].0, 300)
-            );
-            assert_eq!(
-                all(&*target).await,
-                wanted,
-                "{} to {}",
-                source.kind(),
-                target.kind()
-            );
+            assert_eq!(copied.kinds[&RecordKind::Document].1, 300);
+            assert_eq!(all(&*target).await, wanted, "{which}");
             let checked = check(&*target).await.unwrap();
             assert_eq!(checked.count, 0, "{:?}", checked.problems);
             // The target works: lookups by index find records.
             let beside = at_places::<HiddenPair>(&*target, "a", &["call_7".to_owned()]).await;
             assert_eq!(beside.len(), 1);
             assert!(target.handoff("a", ids[7]).await.unwrap().unwrap().archived);
-            assert_eq!(
-                target.conversation("c5").await.unwrap().unwrap().pins,
-                ["Mind 5."]
-            );
-            let again = target
-                .set_document_status("a", ids[3], HandoffStatus::Active)
-                .await;
-            assert_eq!(again.unwrap(), Some(vec![ids[5]]), "what it is about is known");
-            target
-                .set_document_status("a", ids[5], HandoffStatus::Active)
-                .await
-                .unwrap();
-            assert_eq!(
-                at_places::<CutPoint>(&*target, "a", &["d9".to_owned()])
-                    .await
-                    .len(),
-                1
-            );
+            let pinned = target.conversation("c5").await.unwrap().unwrap();
+            assert_eq!(pinned.pins, ["Mind 5."]);
+            for (id, superseded) in [(ids[3], ids[5]), (ids[5], ids[3])] {
+                let again = target.set_document_status("a", id, HandoffStatus::Active);
+                let again = again.await.unwrap();
+                assert_eq!(again, Some(vec![superseded]), "what it is about is known");
+            }
+            let points = at_places::<CutPoint>(&*target, "a", &["d9".to_owned()]).await;
+            assert_eq!(points.len(), 1);
             // A newer record in the target stays.
             let known = target.conversation("c3").await.unwrap().unwrap();
             let newer = Update {
@@ -201,10 +169,8 @@ async fn every_kind_is_copied_to_every_kind_and_back(server: Option<RedisServer>
             };
             target.change(&newer).await.unwrap();
             copy(&*source, &*target).await.unwrap();
-            assert_eq!(
-                target.conversation("c3").await.unwrap().unwrap().tooled,
-                Some(false)
-            );
+            let kept = target.conversation("c3").await.unwrap().unwrap();
+            assert_eq!(kept.tooled, Some(false));
         }
     }
 }
@@ -297,17 +263,9 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again(server: Opti
             assert!(whole, "{} to {}", source.kind(), target.kind());
             // Once the source is idle, nothing is left to copy.
             assert!(copy(&*source, &*target).await.unwrap().is_whole());
-            assert_eq!(
-                all(&*target).await,
-                all(&*source).await,
-                "{} to {}",
-                source.kind(),
-                target.kind()
-            );
-            assert_eq!(
-                check(&*target).await.unwrap().problems,
-                check(&*source).await.unwrap().problems
-            );
+            assert_eq!(all(&*target).await, all(&*source).await, "{}", target.kind());
+            let problems = async |store: SharedStore| check(&*store).await.unwrap().problems;
+            assert_eq!(problems(target).await, problems(source).await);
         }
     }
 }
@@ -331,11 +289,8 @@ async fn a_copied_document_supersedes_no_newer_one(server: Option<RedisServer>) 
             assert_eq!(found, wanted, "{}", target.kind());
         }
         let page = source.page(RecordKind::Document, "").await.unwrap();
-        assert_eq!(
-            target.import(&page.records).await.unwrap(),
-            0,
-            "nothing is left to do"
-        );
+        let imported = target.import(&page.records).await.unwrap();
+        assert_eq!(imported, 0, "nothing is left to do");
         // A newer document of the source supersedes the target's one.
         let newest = document("a", "main", 7);
         source.put_document(&newest).await.unwrap();

@@ -34,10 +34,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
         now_ms: 3,
     };
     let by_one = paired(&one, &known);
-    let by_one = store
-        .put_pairs(std::slice::from_ref(&one), &by_one)
-        .await
-        .unwrap();
+    let by_one = store.put_pair(&one, &by_one).await.unwrap();
     assert_eq!((&*by_one.record.pairs, by_one.overtaken), (&[one.id][..], false));
     let fired = handoff("a", "s", 4);
     let by_two = Update {
@@ -63,12 +60,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
     let theirs = pair("b", "s", Some("three"));
     let seized = paired(&theirs, &conversation("b", "s", 5));
     assert!(store.change(&seized).await.is_err());
-    assert!(
-        store
-            .put_pairs(std::slice::from_ref(&theirs), &seized)
-            .await
-            .is_err()
-    );
+    assert!(store.put_pair(&theirs, &seized).await.is_err());
     assert!(with_ids::<HiddenPair>(store, "b", &[theirs.id]).await.is_empty());
     assert_eq!(store.conversation("s").await.unwrap(), Some(now));
 }
@@ -84,10 +76,7 @@ pub(super) async fn many_writers_lose_nothing(store: &dyn Store) {
             changes: vec![RecordChange::Paired(vec![pair.id])],
             now_ms: 2,
         };
-        store
-            .put_pairs(std::slice::from_ref(pair), &update)
-            .await
-            .unwrap()
+        store.put_pair(pair, &update).await.unwrap()
     };
     let written = futures_util::future::join_all(pairs.iter().map(write)).await;
     let mut versions: Vec<u64> = written.iter().map(|w| w.record.version).collect();
@@ -103,35 +92,21 @@ pub(super) async fn many_writers_lose_nothing(store: &dyn Store) {
 
 pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     let old = handoff("w", "old", 1);
-    store
-        .put_handoff(&old, None, &update(&conversation("w", "old", 100)))
-        .await
-        .unwrap();
+    let in_old = update(&conversation("w", "old", 100));
+    let in_used = update(&conversation("w", "used", 9000));
+    store.put_handoff(&old, None, &in_old).await.unwrap();
     let (gone, kept) = (pair("w", "old", Some("gone")), pair("w", "used", Some("kept")));
     let mut forked = pair("w", "old", Some("forked"));
     forked.created_ms = 9;
     let put = [gone.clone(), forked.clone()];
-    store
-        .put_pairs(&put, &update(&conversation("w", "old", 100)))
-        .await
-        .unwrap();
-    store
-        .put_pairs(
-            std::slice::from_ref(&kept),
-            &update(&conversation("w", "used", 9000)),
-        )
-        .await
-        .unwrap();
+    store.put_pairs(&put, &in_old).await.unwrap();
+    store.put_pair(&kept, &in_used).await.unwrap();
     // A fork reads the old conversation's pair. A later write ensures that the touch was applied.
     //
     // Writing the pair again with its original time does not make its last use earlier.
     assert_eq!(with_ids::<HiddenPair>(store, "w", &[forked.id]).await.len(), 1);
     store.put_response_id("w", "r", "u").await.unwrap();
-    let again = std::slice::from_ref(&forked);
-    store
-        .put_pairs(again, &update(&conversation("w", "used", 9000)))
-        .await
-        .unwrap();
+    store.put_pair(&forked, &in_used).await.unwrap();
     let points = [
         handoff("w", "old", 7),
         handoff("w", "old", 8),
@@ -145,13 +120,15 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
 
     let texts = ["old", "old", "used"].map(|key| insertion("w", key, "w"));
     for text in &texts {
-        let at = if text.conversation == "old" { 100 } else { 9000 };
-        let after = conversation("w", &text.conversation, at);
-        store.put_insertion(text, &update(&after)).await.unwrap();
+        let known = if text.conversation == "old" {
+            &in_old
+        } else {
+            &in_used
+        };
+        store.put_insertion(text, known).await.unwrap();
     }
     assert_eq!(with_ids::<Insertion>(store, "w", &[texts[1].id]).await.len(), 1);
-    let after = conversation("w", "old", 100);
-    store.put_insertion(&texts[1], &update(&after)).await.unwrap();
+    store.put_insertion(&texts[1], &in_old).await.unwrap();
 
     let gone_now = store.sweep(&Retention::before(5000)).await.unwrap();
     assert_eq!(
@@ -167,14 +144,8 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
     assert!(store.conversation("used").await.unwrap().is_some());
     let left = with_ids::<HiddenPair>(store, "w", &[gone.id, kept.id, forked.id]).await;
     assert_eq!(left, [kept, forked]);
-    assert!(
-        at_places::<HiddenPair>(store, "w", &["gone".into()])
-            .await
-            .is_empty()
-    );
-    assert!(
-        store.handoff("w", old.id).await.unwrap().is_some(),
-        "handoffs stay"
-    );
+    assert_eq!(at_places::<HiddenPair>(store, "w", &["gone".into()]).await, []);
+    let kept = store.handoff("w", old.id).await.unwrap();
+    assert!(kept.is_some(), "handoffs stay");
     assert!(store.response_id("w", "r").await.unwrap().is_some());
 }

@@ -2,21 +2,18 @@
 
 use super::*;
 
+/// Creation times and statuses of all documents.
+async fn statuses(store: &dyn Store) -> Vec<(u64, &'static str)> {
+    let all = store.documents(&DocumentFilter::default()).await.unwrap();
+    all.iter().map(|p| (p.created_ms, p.status.name())).collect()
+}
+
 pub(super) async fn one_document_of_a_kind_is_active(store: &dyn Store) {
-    let statuses = async || {
-        let all = store.documents(&DocumentFilter::default()).await.unwrap();
-        all.iter()
-            .map(|p| (p.created_ms, p.status.name()))
-            .collect::<Vec<_>>()
-    };
     let none: [HandoffId; 0] = [];
     let [one, two, three] = [1, 2, 3].map(|at| document("a", "main", at));
-    assert_eq!(store.put_document(&one).await.unwrap(), none);
-    assert_eq!(
-        store.put_document(&document("a", "other", 9)).await.unwrap(),
-        none
-    );
-    assert_eq!(store.put_document(&document("b", "main", 8)).await.unwrap(), none);
+    for alone in [&one, &document("a", "other", 9), &document("b", "main", 8)] {
+        assert_eq!(store.put_document(alone).await.unwrap(), none);
+    }
     assert_eq!(store.put_document(&two).await.unwrap(), [one.handoff]);
     assert_eq!(store.put_document(&two).await.unwrap(), none, "written again");
     assert_eq!(store.put_document(&three).await.unwrap(), [two.handoff]);
@@ -27,41 +24,34 @@ pub(super) async fn one_document_of_a_kind_is_active(store: &dyn Store) {
         (2, "superseded"),
         (1, "superseded"),
     ];
-    assert_eq!(statuses().await, all);
+    assert_eq!(statuses(store).await, all);
     // Resumed by id.
     let active = HandoffStatus::Active;
     let resumed = store.set_document_status("a", one.handoff, active).await.unwrap();
     assert_eq!(resumed, Some(vec![three.handoff]));
     let strange = store.set_document_status("b", one.handoff, active).await.unwrap();
     assert_eq!(strange, None, "another principal");
-    let archived = store
-        .set_document_status("a", one.handoff, HandoffStatus::Archived)
-        .await;
-    assert_eq!(archived.unwrap(), Some(vec![]));
+    let archived = store.set_document_status("a", one.handoff, HandoffStatus::Archived);
+    assert_eq!(archived.await.unwrap(), Some(vec![]));
     let filter = DocumentFilter {
         principal: Some("a".into()),
         status: Some(active),
         topic: Some("c".into()),
         ..DocumentFilter::default()
     };
-    assert_eq!(
-        store.documents(&filter).await.unwrap().len(),
-        1,
-        "the other branch"
-    );
+    let found = store.documents(&filter).await.unwrap();
+    assert_eq!(found.len(), 1, "the other branch");
     let one_of = DocumentFilter {
         handoff: Some(three.handoff),
         limit: 1,
         ..DocumentFilter::default()
     };
     let found = store.documents(&one_of).await.unwrap();
-    assert_eq!(
-        found,
-        [DocumentRecord {
-            status: HandoffStatus::Superseded,
-            ..three.clone()
-        }]
-    );
+    let superseded = DocumentRecord {
+        status: HandoffStatus::Superseded,
+        ..three.clone()
+    };
+    assert_eq!(found, [superseded]);
     let stolen = DocumentRecord {
         principal: "b".into(),
         ..three
@@ -125,22 +115,16 @@ pub(super) async fn superseded_documents_are_archived_by_age(store: &dyn Store) 
     let mut expected = [old.handoff, older.handoff].map(|id| ("a".to_owned(), id));
     expected.sort();
     assert_eq!(archived, expected);
-    let all = store.documents(&DocumentFilter::default()).await.unwrap();
-    let statuses: Vec<_> = all.iter().map(|p| (p.created_ms, p.status.name())).collect();
-    assert_eq!(
-        statuses,
-        [
-            (9, "active"),
-            (7, "superseded"),
-            (3, "archived"),
-            (2, "active"),
-            (1, "archived")
-        ]
-    );
+    let all = [
+        (9, "active"),
+        (7, "superseded"),
+        (3, "archived"),
+        (2, "active"),
+        (1, "archived"),
+    ];
+    assert_eq!(statuses(store).await, all);
     assert_eq!(store.archive_documents(5).await.unwrap(), []);
     // The document can be resumed, and its replacement becomes superseded again.
-    let resumed = store
-        .set_document_status("a", old.handoff, HandoffStatus::Active)
-        .await;
-    assert_eq!(resumed.unwrap(), Some(vec![newest.handoff]));
+    let resumed = store.set_document_status("a", old.handoff, HandoffStatus::Active);
+    assert_eq!(resumed.await.unwrap(), Some(vec![newest.handoff]));
 }

@@ -2,6 +2,27 @@
 
 use super::*;
 
+/// Checks that the first two records, which are of `a`, and the third, which is of `b`, are found by id and by place.
+/// No record is at the first place.
+async fn are_found<T>(store: &dyn Store, [one, two, other]: [T; 3], ids: [Uuid; 3], places: &[&str])
+where
+    T: Placed + PartialEq + std::fmt::Debug,
+{
+    let ids = [ids[1], Uuid::now_v7(), ids[2], ids[0]];
+    let found: Vec<T> = with_ids(store, "a", &ids).await;
+    let in_order = [&two, &one];
+    assert!(
+        found.iter().eq(in_order),
+        "in the requested order, without the unknown: {found:?}"
+    );
+    assert!(with_ids::<T>(store, "a", &[]).await.is_empty());
+    let places: Vec<String> = places.iter().map(|place| (*place).to_owned()).collect();
+    assert_eq!(at_places::<T>(store, "a", &places).await, [one, two]);
+    assert_eq!(at_places::<T>(store, "b", &places).await, [other]);
+    assert!(at_places::<T>(store, "c", &places).await.is_empty());
+    assert!(at_places::<T>(store, "a", &places[..1]).await.is_empty());
+}
+
 pub(super) async fn handoffs_are_kept(store: &dyn Store) {
     let mut one = handoff("a", "c", 10);
     let mut after = conversation("a", "c", 10);
@@ -70,10 +91,7 @@ pub(super) async fn handoffs_are_listed(store: &dyn Store) {
     let mut made = Vec::new();
     for (at, key) in [(3, "x"), (1, "y"), (2, "x"), (2, "x")] {
         let new = handoff("list", key, at);
-        store
-            .put_handoff(&new, None, &update(&conversation("list", key, at)))
-            .await
-            .unwrap();
+        store.add_handoff(&new).await;
         made.push(new);
     }
     store.archive("list", made[2].id, true).await.unwrap();
@@ -116,33 +134,18 @@ pub(super) async fn pairs_are_kept(store: &dyn Store) {
     after.pairs = vec![one.id, two.id, aside.id];
     let put = [one.clone(), two.clone(), aside.clone()];
     store.put_pairs(&put, &update(&after)).await.unwrap();
-    store
-        .put_pairs(std::slice::from_ref(&other), &update(&conversation("b", "q", 20)))
-        .await
-        .unwrap();
+    let in_other = update(&conversation("b", "q", 20));
+    store.put_pair(&other, &in_other).await.unwrap();
     assert_eq!(stored(store, "p").await, Some(after.clone()));
-
-    let ids = [aside.id, Uuid::now_v7(), one.id, other.id];
-    let found = with_ids::<HiddenPair>(store, "a", &ids).await;
-    assert_eq!(
-        found,
-        [aside, one.clone()],
-        "in the requested order, without the unknown"
-    );
-    assert!(with_ids::<HiddenPair>(store, "a", &[]).await.is_empty());
-
-    let siblings: Vec<String> = ["call_0", "call_1", "call_1"].map(String::from).into();
-    assert_eq!(
-        at_places::<HiddenPair>(store, "a", &siblings).await,
-        [one.clone(), two]
-    );
-    assert_eq!(at_places::<HiddenPair>(store, "b", &siblings).await, [other]);
-    assert!(at_places::<HiddenPair>(store, "c", &siblings).await.is_empty());
-    assert!(
-        at_places::<HiddenPair>(store, "a", &siblings[..1])
-            .await
-            .is_empty()
-    );
+    assert_eq!(with_ids::<HiddenPair>(store, "a", &[aside.id]).await, [aside]);
+    let ids = [one.id, two.id, other.id];
+    are_found(
+        store,
+        [one.clone(), two, other],
+        ids,
+        &["call_0", "call_1", "call_1"],
+    )
+    .await;
 
     // All or nothing.
     let mut stolen = one;
@@ -150,12 +153,8 @@ pub(super) async fn pairs_are_kept(store: &dyn Store) {
     let fresh = pair("b", "q", Some("call_2"));
     let before = stored(store, "q").await;
     let put = [fresh.clone(), stolen];
-    assert!(
-        store
-            .put_pairs(&put, &update(&conversation("b", "q", 21)))
-            .await
-            .is_err()
-    );
+    let seized = update(&conversation("b", "q", 21));
+    assert!(store.put_pairs(&put, &seized).await.is_err());
     assert!(with_ids::<HiddenPair>(store, "b", &[fresh.id]).await.is_empty());
     assert_eq!(stored(store, "q").await, before);
 }
@@ -174,31 +173,16 @@ pub(super) async fn cut_points_are_kept(store: &dyn Store) {
     for point in points.iter().rev() {
         put_cut_point(store, point).await.unwrap();
     }
-    let [one, two, other] = points;
-    let ids = [two.handoff, Uuid::now_v7(), other.handoff, one.handoff];
-    let found = with_ids::<CutPoint>(store, "a", &ids).await;
-    assert_eq!(
-        found,
-        [two.clone(), one.clone()],
-        "in the requested order, without the unknown"
-    );
-    assert!(with_ids::<CutPoint>(store, "a", &[]).await.is_empty());
-    let digests = ["d0", "d1"].map(String::from);
-    assert_eq!(
-        at_places::<CutPoint>(store, "a", &digests).await,
-        [one.clone(), two]
-    );
-    assert_eq!(at_places::<CutPoint>(store, "b", &digests).await, [other]);
-    assert!(at_places::<CutPoint>(store, "a", &digests[..1]).await.is_empty());
+    let ids = points.each_ref().map(|point| point.handoff);
+    let one = points[0].clone();
+    are_found(store, points, ids, &["d0", "d1"]).await;
 
     let mut again = one.clone();
     again.position.digest = "d2".into();
     put_cut_point(store, &again).await.unwrap();
-    assert_eq!(at_places::<CutPoint>(store, "a", &digests).await.len(), 1);
-    assert_eq!(
-        with_ids::<CutPoint>(store, "a", &[one.handoff]).await,
-        [again.clone()]
-    );
+    assert_eq!(at_places::<CutPoint>(store, "a", &["d1".into()]).await.len(), 1);
+    let found = with_ids::<CutPoint>(store, "a", &[one.handoff]).await;
+    assert_eq!(found, std::slice::from_ref(&again));
     let mut stolen = again.clone();
     stolen.principal = "b".into();
     assert!(put_cut_point(store, &stolen).await.is_err());
@@ -213,9 +197,9 @@ pub(super) async fn cut_points_are_kept(store: &dyn Store) {
 pub(super) async fn insertions_are_kept(store: &dyn Store) {
     let all = [
         insertion("a", "i", "i1"),
-        insertion("a", "i", "i2"),
         insertion("a", "j", "i1"),
         insertion("b", "k", "i1"),
+        insertion("a", "i", "i2"),
     ];
     for insertion in all.iter().rev() {
         let update = Update {
@@ -228,23 +212,9 @@ pub(super) async fn insertions_are_kept(store: &dyn Store) {
         assert_eq!(store.conversation(key).await.unwrap(), Some(written));
     }
     assert!(store.may_have_insertions());
-    let [one, two, copied, other] = all;
-    let ids = [two.id, Uuid::now_v7(), other.id, one.id];
-    let found = with_ids::<Insertion>(store, "a", &ids).await;
-    assert_eq!(
-        found,
-        [two, one.clone()],
-        "in the requested order, without the unknown"
-    );
-    assert!(with_ids::<Insertion>(store, "a", &[]).await.is_empty());
-    let places = ["i0", "i1", "i1"].map(String::from);
-    assert_eq!(
-        at_places::<Insertion>(store, "a", &places).await,
-        [one.clone(), copied]
-    );
-    assert_eq!(at_places::<Insertion>(store, "b", &places).await, [other]);
-    assert!(at_places::<Insertion>(store, "c", &places).await.is_empty());
-    assert!(at_places::<Insertion>(store, "a", &places[..1]).await.is_empty());
+    let [one, copied, other, _] = all;
+    let ids = [one.id, copied.id, other.id];
+    are_found(store, [one.clone(), copied, other], ids, &["i0", "i1", "i1"]).await;
 
     // Both or neither.
     let stolen = Insertion {
@@ -273,9 +243,6 @@ pub(super) async fn long_prompts_are_kept(store: &dyn Store) {
     let mut long = handoff("long", "l", 1);
     long.prompt = "\u{e9}\n\"".repeat(1 << 18);
     long.head = format!(r#"{{"role":"{}"}}"#, "x".repeat(2 << 20));
-    store
-        .put_handoff(&long, None, &update(&conversation("long", "l", 1)))
-        .await
-        .unwrap();
+    store.add_handoff(&long).await;
     assert_eq!(store.handoff("long", long.id).await.unwrap(), Some(long));
 }

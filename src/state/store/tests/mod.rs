@@ -40,6 +40,17 @@ pub(crate) trait PutRecords: Store {
             .await
     }
 
+    /// Writes a pair and the change to its conversation atomically.
+    async fn put_pair(&self, pair: &HiddenPair, update: &Update) -> StoreResult<UpdateOutcome> {
+        self.put_pairs(std::slice::from_ref(pair), update).await
+    }
+
+    /// Writes a handoff, and its conversation if that is new.
+    async fn add_handoff(&self, new: &Handoff) {
+        let known = conversation(&new.principal, &new.conversation, new.created_ms);
+        self.put_handoff(new, None, &update(&known)).await.unwrap();
+    }
+
     /// Writes an insertion and the change to its conversation atomically.
     async fn put_insertion(&self, insertion: &Insertion, update: &Update) -> StoreResult<UpdateOutcome> {
         let record = PlacedRecord::Insertion(insertion.clone()).into();
@@ -216,21 +227,12 @@ async fn commands_read_beside_a_running_proxy() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     let empty = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
-    assert!(
-        empty
-            .handoffs(&HandoffFilter::default())
-            .await
-            .unwrap()
-            .is_empty()
-    );
+    assert_eq!(empty.handoffs(&HandoffFilter::default()).await.unwrap(), []);
     assert!(!state.exists(), "reading makes nothing");
 
     let serving = open(&StoreKind::Sqlite.into(), &state).unwrap();
     let one = handoff("local", "c", 1);
-    serving
-        .put_handoff(&one, None, &update(&conversation("local", "c", 1)))
-        .await
-        .unwrap();
+    serving.add_handoff(&one).await;
     let command = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
     assert_eq!(command.handoff("local", one.id).await.unwrap(), Some(one.clone()));
     assert!(command.archive("local", one.id, true).await.unwrap());

@@ -39,7 +39,8 @@ pub struct FaultyWire {
 }
 
 struct Shared {
-    port: u16,
+    /// Port of the server. Connections break when it changes.
+    port: watch::Sender<u16>,
     fault: watch::Sender<Fault>,
     delay_us: AtomicU64,
     segments: AtomicU64,
@@ -52,7 +53,7 @@ impl FaultyWire {
         listener.set_nonblocking(true).unwrap();
         let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            port,
+            port: watch::Sender::new(port),
             fault: watch::Sender::new(Fault::None),
             delay_us: AtomicU64::new(0),
             segments: AtomicU64::new(0),
@@ -86,6 +87,11 @@ impl FaultyWire {
         format!("redis://{}", self.addr)
     }
 
+    /// Leads to another server from now on.
+    pub fn lead_to(&self, port: u16) {
+        self.shared.port.send_replace(port);
+    }
+
     /// Sets the fault from now on.
     pub fn fault(&self, fault: Fault) {
         self.shared.fault.send_replace(fault);
@@ -107,7 +113,9 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         }
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let Ok(server) = TcpStream::connect(("127.0.0.1", shared.port)).await else {
+            let mut ports = shared.port.subscribe();
+            let port = *ports.borrow_and_update();
+            let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
                 return;
             };
             for stream in [&client, &server] {
@@ -121,6 +129,7 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
                 () = pass_on(from_client, to_server, Arc::clone(&shared), false) => {}
                 () = pass_on(from_server, to_client, Arc::clone(&shared), true) => {}
                 _ = faults.wait_for(|fault| *fault == Fault::Reset) => {}
+                _ = ports.changed() => {}
             }
         });
     }

@@ -19,7 +19,8 @@ use uuid::Uuid;
 use self::server::RedisServer;
 use super::*;
 use crate::config::{Config, ServerDurability, StoreAddress, StoreConfig};
-use crate::store::tests::{PutRecords, conforms, conversation, handoff, pair, update};
+use crate::store::tests::{PutRecords, at_places, conforms, conversation, handoff, pair, update};
+use baton_core::record::HiddenPair;
 
 /// Generates variants of tests that accept a server: `local` without one, `redis` with one.
 macro_rules! also_over_redis {
@@ -197,18 +198,10 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
     put(&store).await.unwrap();
     let mut beside = pair("local", "c", Some("one\ntwo"));
     let known = update(&conversation("local", "c", 1));
-    store
-        .put_pairs(std::slice::from_ref(&beside), &known)
-        .await
-        .unwrap();
+    store.put_pair(&beside, &known).await.unwrap();
     let siblings = ["one\ntwo", "three"].map(String::from);
-    assert_eq!(
-        store
-            .find(PlacedKind::Pair, "local", Lookup::Places(&siblings))
-            .await
-            .unwrap(),
-        [PlacedRecord::Pair(Box::new(beside.clone()))]
-    );
+    let found = async |siblings| at_places::<HiddenPair>(&store, "local", siblings).await;
+    assert_eq!(found(&siblings).await, std::slice::from_ref(&beside));
     // A read updates the last use in the background.
     let used = async || server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]);
     while used().await == "7" {
@@ -218,28 +211,13 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
         sibling: "three".into(),
         offset: 0,
     };
-    store
-        .put_pairs(std::slice::from_ref(&beside), &known)
-        .await
-        .unwrap();
+    store.put_pair(&beside, &known).await.unwrap();
     assert_ne!(
         server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]),
         "7"
     );
-    assert!(
-        store
-            .find(PlacedKind::Pair, "local", Lookup::Places(&siblings[..1]))
-            .await
-            .unwrap()
-            .is_empty()
-    );
-    assert_eq!(
-        store
-            .find(PlacedKind::Pair, "local", Lookup::Places(&siblings[1..]))
-            .await
-            .unwrap(),
-        [PlacedRecord::Pair(Box::new(beside))]
-    );
+    assert_eq!(found(&siblings[..1]).await, []);
+    assert_eq!(found(&siblings[1..]).await, [beside]);
     // No key expires, and no key lacks the prefix.
     let keys = server.cli(&["KEYS", "*"]);
     for key in keys.lines() {

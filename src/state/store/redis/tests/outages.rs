@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use tokio::net::{TcpListener, TcpStream};
 
 use super::faulty_wire::{Fault, FaultyWire};
 use super::*;
@@ -131,10 +130,8 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for id in written {
-            assert!(
-                direct.handoff("local", id).await.unwrap().is_some(),
-                "{fault:?}: {id} is lost"
-            );
+            let kept = direct.handoff("local", id).await.unwrap();
+            assert!(kept.is_some(), "{fault:?}: {id} is lost");
         }
     }
 }
@@ -146,8 +143,8 @@ async fn a_failover_loses_nothing_that_was_replicated() {
     let mut primary = RedisServer::start(&[]);
     let first = primary.replica(&[]);
     let second = primary.replica(&[]);
-    let wire = Switch::to(primary.port).await;
-    let store = store_in(&wire.url(), |o| {
+    let wire = FaultyWire::to(primary.port);
+    let store = store_in(&wire.redis_url(), |o| {
         o.durability = ServerDurability::Replicated;
         o.timeout = Duration::from_millis(500);
     });
@@ -181,61 +178,18 @@ async fn a_failover_loses_nothing_that_was_replicated() {
         };
         assert_eq!(new.cli(&["REPLICAOF", "NO", "ONE"]), "OK");
         other.cli(&["REPLICAOF", "127.0.0.1", &new.port.to_string()]);
-        wire.switch(new.port);
+        wire.lead_to(new.port);
         tokio::time::sleep(Duration::from_millis(2500)).await;
         stop.store(true, Ordering::Relaxed);
     };
     let (written, ()) = tokio::join!(join_all(writers), failover);
     let all: Vec<HandoffId> = written.into_iter().flatten().collect();
     for id in &all {
-        assert!(
-            store.handoff("local", *id).await.unwrap().is_some(),
-            "{id} is lost"
-        );
+        let kept = store.handoff("local", *id).await.unwrap();
+        assert!(kept.is_some(), "{id} is lost");
     }
     let last = all.iter().max().unwrap();
     let went_on = last.get_timestamp().unwrap().to_unix().0;
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap()
-        .as_secs();
+    let now = crate::clock::now_ms() / 1000;
     assert!(now - went_on < 2, "writes go on after it: {} in all", all.len());
-}
-
-/// An address that always leads to the current primary. Its connections break when the primary changes.
-struct Switch {
-    port: u16,
-    target: tokio::sync::watch::Sender<u16>,
-}
-
-impl Switch {
-    async fn to(port: u16) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let own = listener.local_addr().unwrap().port();
-        let (target, targets) = tokio::sync::watch::channel(port);
-        tokio::spawn(async move {
-            while let Ok((mut agent, _)) = listener.accept().await {
-                let mut targets = targets.clone();
-                tokio::spawn(async move {
-                    let now = *targets.borrow_and_update();
-                    let Ok(mut server) = TcpStream::connect(("127.0.0.1", now)).await else {
-                        return;
-                    };
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut agent, &mut server) => {}
-                        _ = targets.changed() => {}
-                    }
-                });
-            }
-        });
-        Self { port: own, target }
-    }
-
-    fn switch(&self, port: u16) {
-        self.target.send_replace(port);
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
 }

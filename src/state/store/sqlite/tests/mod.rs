@@ -13,8 +13,8 @@ use futures_util::future::join_all;
 use uuid::Uuid;
 
 use super::*;
-use crate::store::tests::{PutRecords, conversation, handoff, pair, update};
-use baton_core::record::RecordChange;
+use crate::store::tests::{PutRecords, at_places, conversation, handoff, pair, update};
+use baton_core::record::{HiddenPair, RecordChange};
 
 /// Set for the child of `survives_sigkill`: the directory that it writes to.
 const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
@@ -84,24 +84,14 @@ fn survives_sigkill() {
         for id in &ids {
             assert!(store.handoff("local", *id).await.unwrap().is_some());
         }
-        let key = &last.to_string();
         let found = store.conversation("c").await.unwrap().unwrap();
         assert!(found.active >= Some(last), "both halves of the write");
         for id in &ids {
             let alone = store.conversation(&id.to_string()).await.unwrap();
             assert!(alone.is_some(), "answered before its flush");
         }
-        assert!(
-            !store
-                .find(
-                    PlacedKind::Pair,
-                    "local",
-                    Lookup::Places(std::slice::from_ref(key))
-                )
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        let beside = at_places::<HiddenPair>(&store, "local", &[last.to_string()]).await;
+        assert_eq!(beside.len(), 1);
     });
 }
 
@@ -169,10 +159,7 @@ async fn one_bad_write_spoils_no_other() {
     let dir = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(dir.path()).unwrap();
     let first = handoff("local", "c", 1);
-    store
-        .put_handoff(&first, None, &update(&conversation("local", "c", 1)))
-        .await
-        .unwrap();
+    store.add_handoff(&first).await;
     let mut foreign = first.clone();
     foreign.principal = "other".into();
     let theirs = update(&conversation("other", "d", 1));
@@ -286,10 +273,7 @@ async fn the_log_is_emptied_between_commits() {
     let store = SqliteStore::open(dir.path()).unwrap();
     let mut new = handoff("local", "c", 1);
     new.prompt = "x".repeat(5 * 1024 * 1024);
-    store
-        .put_handoff(&new, None, &update(&conversation("local", "c", 1)))
-        .await
-        .unwrap();
+    store.add_handoff(&new).await;
     let began = Instant::now();
     while log_pages(dir.path()) >= schema::LOG_PAGES {
         assert!(began.elapsed() < Duration::from_secs(20), "never emptied");
@@ -372,13 +356,8 @@ async fn misses_ask_no_sql() {
     let dir = tempfile::tempdir().unwrap();
     let beside = pair("local", "c", Some("call_x"));
     let store = SqliteStore::open(dir.path()).unwrap();
-    store
-        .put_pairs(
-            std::slice::from_ref(&beside),
-            &update(&conversation("local", "c", 1)),
-        )
-        .await
-        .unwrap();
+    let known = update(&conversation("local", "c", 1));
+    store.put_pair(&beside, &known).await.unwrap();
     drop(store);
     let store = SqliteStore::open(dir.path()).unwrap();
     let mut siblings: Vec<String> = (0..10_000).map(|n| format!("toolu_01{n:020}")).collect();
@@ -393,56 +372,7 @@ async fn misses_ask_no_sql() {
     drop(answer);
     siblings.push("call_x".into());
     assert_eq!(
-        store
-            .find(PlacedKind::Pair, "local", Lookup::Places(&siblings))
-            .await
-            .unwrap(),
-        [PlacedRecord::Pair(Box::new(beside))]
+        at_places::<HiddenPair>(&store, "local", &siblings).await,
+        [beside]
     );
-}
-
-/// Prints the cost of the durability promise on this disk.
-#[tokio::test]
-#[ignore = "measures, judges nothing"]
-async fn cost_of_durability() {
-    let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
-    let store = SqliteStore::open(dir.path()).unwrap();
-    let alone = async |at: u64| {
-        let conversation = conversation("local", "c", at);
-        store.change(&update(&conversation)).await.unwrap();
-    };
-    for flushed in [true, false] {
-        let mut times = Vec::new();
-        for at in 0..300 {
-            let began = Instant::now();
-            match flushed {
-                true => {
-                    put(&store, at).await.unwrap();
-                }
-                false => alone(at).await,
-            }
-            times.push(began.elapsed());
-        }
-        times.sort_unstable();
-        println!(
-            "flushed {flushed}: one at a time: median {:?}, p99 {:?}",
-            times[150], times[297]
-        );
-    }
-    for width in [10, 100] {
-        let (began, before) = (Instant::now(), store.commits());
-        for _ in 0..10 {
-            join_all((0..width).map(|at| put(&store, at))).await;
-        }
-        let writes = 10 * width;
-        let commits = store.commits() - before;
-        let each = began.elapsed() / u32::try_from(writes).unwrap();
-        println!("{width} at a time: {each:?} each, {writes} writes in {commits} commits");
-    }
-    let id = put(&store, 1).await.unwrap();
-    let began = Instant::now();
-    for _ in 0..1000 {
-        store.handoff("local", id).await.unwrap();
-    }
-    println!("read of a handoff: {:?}", began.elapsed() / 1000);
 }
