@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use uuid::Uuid;
 
-use super::tests::asks;
+use super::tests::{asks, until_stored};
 use super::*;
 use crate::store::redis::tests::server::RedisServer;
 use crate::store::redis::tests::{also_over_redis, store_in};
@@ -13,18 +13,11 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::tests::{cut_point, handoff, pair};
 use baton_core::record::{HiddenPair, RepeatedAnswer};
 
-/// Processes that share one store.
-struct Processes<const N: usize> {
-    sessions: [Sessions; N],
-    /// Server of the store, if it is on one.
-    _server: Option<RedisServer>,
-}
-
 /// Starts processes that share a store on this server, or in memory without one.
-fn processes<const N: usize>(server: Option<RedisServer>) -> Processes<N> {
+fn processes<const N: usize>(server: Option<&RedisServer>) -> [Sessions; N] {
     let memory: SharedStore = Arc::new(SqliteStore::in_memory().unwrap());
     // Each process has its own connections.
-    let sessions = || match &server {
+    let sessions = || match server {
         None => Sessions {
             shared: true,
             ..Sessions::new(Arc::clone(&memory), 10)
@@ -34,10 +27,7 @@ fn processes<const N: usize>(server: Option<RedisServer>) -> Processes<N> {
             Sessions::new(Arc::new(store), 10)
         }
     };
-    Processes {
-        sessions: [(); N].map(|()| sessions()),
-        _server: server,
-    }
+    [(); N].map(|()| sessions())
 }
 
 also_over_redis! {
@@ -60,8 +50,7 @@ fn ids(pairs: &[Arc<HiddenPair>]) -> Vec<Uuid> {
 }
 
 async fn a_decision_is_made_once(server: Option<RedisServer>) {
-    let all = processes::<2>(server);
-    let [one, two] = all.sessions;
+    let [one, two] = processes(server.as_ref());
     // Both processes have the conversation, undecided.
     let (at_one, at_two) = (opened(&one).await, opened(&two).await);
     assert!(one.decide_tooled(&at_one, true, 2).await.unwrap());
@@ -76,8 +65,7 @@ async fn a_decision_is_made_once(server: Option<RedisServer>) {
 }
 
 async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff(server: Option<RedisServer>) {
-    let all = processes::<3>(server);
-    let all = all.sessions;
+    let all: [Sessions; 3] = processes(server.as_ref());
     let lives = join_all(all.iter().map(opened)).await;
     let pairs: Vec<HiddenPair> = (0..9)
         .map(|n| pair("local", "k", Some(&format!("c{n}"))))
@@ -86,10 +74,9 @@ async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff(server: Option<Re
         let (sessions, live) = (&all[n % 3], &lives[n % 3]);
         sessions.add_pairs(live, vec![pair.clone()], 2)
     });
-    join_all(writes)
-        .await
-        .into_iter()
-        .for_each(|written| written.unwrap());
+    for written in join_all(writes).await {
+        written.unwrap();
+    }
     let mut wanted: Vec<Uuid> = pairs.iter().map(|pair| pair.id).collect();
     wanted.sort_unstable();
     for sessions in &all {
@@ -103,29 +90,21 @@ async fn writes_at_the_same_moment_lose_no_pair_and_no_handoff(server: Option<Re
     let (at_one, at_two) = (opened(one).await, opened(two).await);
     let (fired, late) = (handoff("local", "k", 3), pair("local", "k", Some("late")));
     let point = cut_point(&fired, "d");
-    one.fire(&at_one, fired.clone(), Some(point.clone()), None, 3)
-        .await
-        .unwrap();
+    let firing = one.fire(&at_one, fired.clone(), Some(point.clone()), None, 3);
+    firing.await.unwrap();
     two.follow(&at_two, Some(Uuid::now_v7()), 3);
     two.add_pairs(&at_two, vec![late.clone()], 4).await.unwrap();
-    for (sessions, live) in [
-        (two, at_two),
-        (three, opened(three).await),
-        (one, opened(one).await),
-    ] {
+    let others = (opened(three).await, opened(one).await);
+    for (sessions, live) in [(two, at_two), (three, others.0), (one, others.1)] {
         assert_eq!(live.active(), Some(fired.id));
         assert_eq!(ids(&sessions.pairs_of(&live, 1).await.unwrap()), [late.id]);
         let points = sessions.left_out(&live, 5).await.unwrap();
-        assert_eq!(
-            points.iter().map(|p| (**p).clone()).collect::<Vec<_>>(),
-            std::slice::from_ref(&point)
-        );
+        assert!(points.iter().map(|p| &**p).eq([&point]));
     }
 }
 
 async fn what_was_looked_up_before_another_process_wrote_is_looked_up_again(server: Option<RedisServer>) {
-    let all = processes::<2>(server);
-    let [one, two] = all.sessions;
+    let [one, two] = processes(server.as_ref());
     let (at_one, at_two) = (opened(&one).await, opened(&two).await);
     let known = async || {
         let live = opened(&two).await;
@@ -143,8 +122,7 @@ async fn what_was_looked_up_before_another_process_wrote_is_looked_up_again(serv
 }
 
 async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServer>) {
-    let all = processes::<2>(server);
-    let [one, two] = all.sessions;
+    let [one, two] = processes(server.as_ref());
     let at_one = opened(&one).await;
     let fired = handoff("local", "k", 3);
     let note = |handoff, replaces, at_ms| RepeatedAnswer {
@@ -155,9 +133,8 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
     };
     let first = note(fired.id, Vec::new(), 1000);
     let point = cut_point(&fired, "d");
-    one.fire(&at_one, fired.clone(), Some(point), Some(first), 1000)
-        .await
-        .unwrap();
+    let firing = one.fire(&at_one, fired.clone(), Some(point), Some(first), 1000);
+    firing.await.unwrap();
     at_one.remember_repeat(7, fired.id, &LiveAnswer::default(), 1000);
 
     // This process has a clock that is slow by minutes.
@@ -165,17 +142,14 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
     let answer = LiveAnswer::default();
     assert!(at_two.may_repeat());
     assert_eq!(at_two.take_repeat(8, &answer, 10), None);
-    assert_eq!(
-        at_two.take_repeat(7, &LiveAnswer::default(), 1001 + REPEAT_WITHIN_MS),
-        None
-    );
+    let late = at_two.take_repeat(7, &LiveAnswer::default(), 1001 + REPEAT_WITHIN_MS);
+    assert_eq!(late, None);
     assert_eq!(at_two.take_repeat(7, &answer, 10), Some(fired.id));
     // The response hands off again, and is interrupted after that.
     let later = handoff("local", "k", 4);
     let second = note(later.id, vec![fired.id], 11);
-    two.fire(&at_two, later.clone(), None, Some(second), 11)
-        .await
-        .unwrap();
+    let firing = two.fire(&at_two, later.clone(), None, Some(second), 11);
+    firing.await.unwrap();
     at_two.remember_repeat(7, later.id, &answer, 11);
     drop(answer);
     let at_one = opened(&one).await;
@@ -186,31 +160,18 @@ async fn a_broken_answer_is_repeated_in_another_process(server: Option<RedisServ
     assert_eq!(at_two.take_repeat(7, &answer, 12), Some(later.id));
     at_two.forget_repeat(&answer);
     two.shown(&at_two, &[later.id]);
-    while !two
-        .store()
-        .conversation("k")
-        .await
-        .unwrap()
-        .unwrap()
-        .repeats
-        .is_empty()
-    {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    }
-    assert_eq!(
-        opened(&two).await.take_repeat(7, &LiveAnswer::default(), 13),
-        None
-    );
+    until_stored(&two, |record| record.repeats.is_empty()).await;
+    let again = opened(&two).await.take_repeat(7, &LiveAnswer::default(), 13);
+    assert_eq!(again, None);
 }
 
 async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over(server: Option<RedisServer>) {
-    let all = processes::<2>(server);
-    let [one, two] = all.sessions;
+    let [one, two] = processes(server.as_ref());
     let at_one = opened(&one).await;
     let fired = handoff("local", "k", 3);
-    one.fire(&at_one, fired.clone(), Some(cut_point(&fired, "d")), None, 3)
-        .await
-        .unwrap();
+    let point = cut_point(&fired, "d");
+    let firing = one.fire(&at_one, fired.clone(), Some(point), None, 3);
+    firing.await.unwrap();
     let at_two = opened(&two).await;
     two.keep_cut_point(&at_two, fired.id, 4).await.unwrap();
     assert_eq!(opened(&one).await.record().relied_on, [fired.id]);
@@ -222,23 +183,20 @@ async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over(server: 
 /// A failover may lose writes that were not replicated. The older record in the store must not be confused
 /// with the lost one.
 async fn a_store_that_went_back_is_followed(server: Option<RedisServer>) {
-    let all = processes::<1>(server);
-    let [one] = all.sessions;
+    let [one] = processes(server.as_ref());
     let live = opened(&one).await;
-    one.add_pairs(&live, vec![pair("local", "k", Some("a"))], 2)
-        .await
-        .unwrap();
+    let add = async |sibling, at_ms| {
+        let pair = pair("local", "k", Some(sibling));
+        one.add_pairs(&live, vec![pair], at_ms).await.unwrap();
+    };
+    add("a", 2).await;
     let kept = live.record();
-    one.add_pairs(&live, vec![pair("local", "k", Some("b"))], 3)
-        .await
-        .unwrap();
+    add("b", 3).await;
     let known = live.version();
     live.refresh(Some(kept.clone()), known);
     assert_eq!(live.record(), kept);
     // A record read before a write of this process is older than the write.
-    one.add_pairs(&live, vec![pair("local", "k", Some("c"))], 4)
-        .await
-        .unwrap();
+    add("c", 4).await;
     let newest = live.record();
     live.refresh(Some(kept.clone()), kept.version);
     assert_eq!(live.record(), newest);
