@@ -277,7 +277,7 @@ mod tests {
         (items.collect(), texts.collect())
     }
 
-    fn states(received: &[(&str, &str)], sent: &[(&str, &str)], whys: &[ChangeReason]) -> (String, String) {
+    fn states(received: &[(&str, &str)], sent: &[(&str, &str)], whys: &[ChangeReason]) -> [String; 2] {
         let ((r, mut texts), (s, more)) = (items(received), items(sent));
         texts.extend(more);
         let (a, b) = compare(&r, &s, whys, &|chunk| texts[&chunk].clone());
@@ -295,37 +295,20 @@ mod tests {
             });
             letters.collect::<String>()
         };
-        (letter(a), letter(b))
+        [a, b].map(letter)
     }
 
     #[test]
     fn a_cut_keeps_what_follows_and_brings_the_prompt() {
-        let received = [
-            ("system", "s"),
-            ("user", "one"),
-            ("assistant", "two"),
-            ("assistant", "x"),
-            ("user", "after"),
-        ];
-        let sent = [("system", "s"), ("user", "prompt"), ("user", "after")];
-        assert_eq!(
-            states(&received, &sent, &[ChangeReason::Cut, ChangeReason::Tool]),
-            ("kccck".into(), "knk".into())
-        );
-        let received = [
-            ("user", "one"),
-            ("assistant", "SENTINEL and then some more"),
-            ("user", "after"),
-        ];
-        let sent = [
-            ("user", "prompt"),
-            ("assistant", " and then some more"),
-            ("user", "after"),
-        ];
-        assert_eq!(
-            states(&received, &sent, &[ChangeReason::Cut]),
-            ("ctk".into(), "ntk".into())
-        );
+        let (system, after) = (("system", "s"), ("user", "after"));
+        let model = |text| ("assistant", text);
+        let received = [system, ("user", "one"), model("two"), model("x"), after];
+        let sent = [system, ("user", "prompt"), after];
+        let whys = [ChangeReason::Cut, ChangeReason::Tool];
+        assert_eq!(states(&received, &sent, &whys), ["kccck", "knk"]);
+        let received = [("user", "one"), model("SENTINEL and then some more"), after];
+        let sent = [("user", "prompt"), model(" and then some more"), after];
+        assert_eq!(states(&received, &sent, &[ChangeReason::Cut]), ["ctk", "ntk"]);
     }
 
     #[test]
@@ -335,54 +318,28 @@ mod tests {
             |name: &str| format!(r#"{{"type":"tool_use","name":"{name}","input":{{"path":"src/a.rs"}}}}"#);
         let result = |text: &str| format!(r#"{{"type":"tool_result","content":"{text}"}}"#);
         let (read, ours) = (call("read"), call("session_handoff"));
-        let (done, queued) = (
-            result("all of the file that was read"),
-            result("Handoff queued; it runs."),
-        );
+        let done = result("all of the file that was read");
+        let queued = result("Handoff queued; it runs.");
         let (called, answered) = (message(&[&read]), message(&[&done]));
         let (both_called, both_answered) = (message(&[&read, &ours]), message(&[&done, &queued]));
-        let received = [
-            ("user", "a"),
-            ("assistant", called.as_str()),
-            ("user", answered.as_str()),
-        ];
-        let sent = [
-            ("user", "a"),
-            ("assistant", both_called.as_str()),
-            ("user", both_answered.as_str()),
-        ];
-        assert_eq!(
-            states(&received, &sent, &[ChangeReason::Pair]),
-            ("kPP".into(), "kPP".into())
-        );
-        let received = [
-            ("user", "a"),
-            ("assistant", r"see [[handoff-resume\:x]] there"),
-            ("user", "b"),
-        ];
-        let sent = [
-            ("user", "a"),
-            ("assistant", "see [[handoff-resume:x]] there"),
-            ("user", "b"),
-        ];
-        assert_eq!(
-            states(&received, &sent, &[ChangeReason::Unescaped]),
-            ("kgk".into(), "kgk".into())
-        );
         let (requested, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
-        let sent = [
-            ("user", "a"),
-            ("assistant", requested.as_str()),
-            ("user", refused.as_str()),
-        ];
-        assert_eq!(
-            states(
-                &[("user", "a")],
-                &sent,
-                &[ChangeReason::Tool, ChangeReason::AskAgain]
-            ),
-            ("k".into(), "kaa".into())
+        let said = |model, user| [("user", "a"), ("assistant", model), ("user", user)];
+        let whys = [ChangeReason::Pair];
+        let found = states(
+            &said(&called, &answered),
+            &said(&both_called, &both_answered),
+            &whys,
         );
+        assert_eq!(found, ["kPP", "kPP"]);
+        let escaped = said(r"see [[handoff-resume\:x]] there", "b");
+        let sent = said("see [[handoff-resume:x]] there", "b");
+        assert_eq!(
+            states(&escaped, &sent, &[ChangeReason::Unescaped]),
+            ["kgk", "kgk"]
+        );
+        let whys = [ChangeReason::Tool, ChangeReason::AskAgain];
+        let found = states(&[("user", "a")], &said(&requested, &refused), &whys);
+        assert_eq!(found, ["k", "kaa"]);
     }
 
     #[test]
@@ -423,9 +380,6 @@ mod tests {
     #[test]
     fn untouched_is_all_kept() {
         let same = [("user", "a"), ("assistant", "b")];
-        assert_eq!(
-            states(&same, &same, &[ChangeReason::Tool]),
-            ("kk".into(), "kk".into())
-        );
+        assert_eq!(states(&same, &same, &[ChangeReason::Tool]), ["kk", "kk"]);
     }
 }

@@ -255,6 +255,7 @@ impl std::fmt::Debug for PackedHeaders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::chunk_store::unpack;
     use crate::journal::schema;
     use baton_core::redact::Redactor;
 
@@ -278,33 +279,15 @@ mod tests {
             exchange: 1,
             side: "shown",
         };
+        let names = ["date", "server", "x-api-key", "request-id"];
+        let valued = |values: [&str; 4]| headers(&std::array::from_fn::<_, 4, _>(|i| (names[i], values[i])));
         let lists = [
-            headers(&[
-                ("date", "1"),
-                ("server", "a"),
-                ("x-api-key", "k1"),
-                ("request-id", "r1"),
-            ]),
-            headers(&[
-                ("date", "2"),
-                ("server", "a"),
-                ("x-api-key", "k1"),
-                ("request-id", "r2"),
-            ]),
-            headers(&[
-                ("date", "1"),
-                ("server", "a"),
-                ("x-api-key", "k2"),
-                ("request-id", "r1"),
-            ]),
+            valued(["1", "a", "k1", "r1"]),
+            valued(["2", "a", "k1", "r2"]),
+            valued(["1", "a", "k2", "r1"]),
             // Different names, or mostly different values.
             headers(&[("date", "2"), ("server", "a")]),
-            headers(&[
-                ("date", "3"),
-                ("server", "b"),
-                ("x-api-key", "k1"),
-                ("request-id", "r9"),
-            ]),
+            valued(["3", "b", "k1", "r9"]),
         ];
         let kept: Vec<StoredHeaders> = lists
             .iter()
@@ -314,17 +297,9 @@ mod tests {
         assert_eq!(kept[2].own.as_deref(), Some(r#"{"2":"[redacted:credential]"}"#));
         // A credential of a known format in another header, and characters that JSON escapes.
         let token = format!("\"ghp_{}\"", "a1B2c3D4e5F6".repeat(3));
-        let odd = headers(&[
-            ("date", &token),
-            ("server", "b"),
-            ("x-api-key", "k1"),
-            ("request-id", "r9"),
-        ]);
-        let own = models
-            .keep(&mut chunk_store, &conn, &odd, seen)
-            .unwrap()
-            .own
-            .unwrap();
+        let odd = valued([&token, "b", "k1", "r9"]);
+        let kept_odd = models.keep(&mut chunk_store, &conn, &odd, seen).unwrap();
+        let own = kept_odd.own.unwrap();
         let date = serde_json::to_string(&shown(&chunk_store, &odd)[0].1).unwrap();
         assert_eq!(own, format!(r#"{{"0":{date}}}"#));
         assert!(own.contains("redacted") && !own.contains("ghp_a1B2"), "{own}");
@@ -332,25 +307,14 @@ mod tests {
         for (list, kept) in lists.iter().zip(&kept) {
             let ask = "SELECT body, packed, size FROM pieces WHERE id = ?1";
             let model = conn.query_row(ask, [kept.model], |row| {
-                Ok(super::super::chunk_store::unpack(
-                    row.get(0)?,
-                    row.get(1)?,
-                    row.get(2)?,
-                ))
+                Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?))
             });
-            assert_eq!(
-                read(&model.unwrap(), kept.own.as_deref()),
-                shown(&chunk_store, list)
-            );
+            let read = read(&model.unwrap(), kept.own.as_deref());
+            assert_eq!(read, shown(&chunk_store, list));
         }
         models.collected(&[kept[0].model]);
-        assert!(
-            models
-                .keep(&mut chunk_store, &conn, &lists[1], seen)
-                .unwrap()
-                .own
-                .is_none()
-        );
+        let again = models.keep(&mut chunk_store, &conn, &lists[1], seen).unwrap();
+        assert!(again.own.is_none());
     }
 }
 

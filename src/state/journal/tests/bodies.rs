@@ -28,10 +28,8 @@ fn what_went_by_is_read_back_byte_for_byte() {
     assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     assert_eq!(query.body(&id, BodySide::Received).unwrap().unwrap(), received);
-    assert_eq!(
-        query.body(&id, BodySide::Sent(0)).unwrap().unwrap(),
-        sent.concat()
-    );
+    let read = query.body(&id, BodySide::Sent(0)).unwrap().unwrap();
+    assert_eq!(read, sent.concat());
     assert_eq!(query.body(&id, BodySide::Response(0)).unwrap().unwrap(), answer);
     assert_eq!(query.body(&id, BodySide::Shown).unwrap().unwrap(), answer);
     assert_eq!(query.body(&id, BodySide::Sent(1)).unwrap(), None);
@@ -72,51 +70,38 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let head = Bytes::from_static(br#"{"role":"user","content":"Go on."}"#);
     let tool = Bytes::from_static(br#",{"name":"session_handoff"}"#);
     let ends = [received.slice(tools..)];
-    let nodes = || {
-        let counted = query(dir.path())
+    let nodes = || -> i64 {
+        let count = "SELECT COUNT(*) FROM nodes";
+        query(dir.path())
             .conn
-            .query_row("SELECT COUNT(*) FROM nodes", [], |row| row.get(0));
-        let count: i64 = counted.unwrap();
-        count
+            .query_row(count, [], |row| row.get(0))
+            .unwrap()
     };
     let mut n = 0;
     for first in 1..spans.len() {
         let opens = received.slice(..spans[0].start);
+        let (last, from) = (spans[first - 1], spans[first].start);
         // After a complete message, inside of one, and before one, where the comma belongs to another.
-        let inside = spans[first - 1].end - 2;
-        let begun = received.slice(spans[first - 1].start..inside);
+        let inside = last.end - 2;
+        let begun = received.slice(last.start..inside);
         let comma = Bytes::from_static(b",");
+        let list_end = view.list.end - 1;
+        let rest = |from: usize| received.slice(from..tools);
         for front in [
-            vec![
-                opens.clone(),
-                head.clone(),
-                received.slice(spans[first - 1].end..tools),
-            ],
-            vec![
-                opens.clone(),
-                head.clone(),
-                comma.clone(),
-                begun,
-                received.slice(inside..tools),
-            ],
-            vec![
-                opens.clone(),
-                head.clone(),
-                comma.clone(),
-                received.slice(spans[first].start..tools),
-            ],
+            vec![rest(last.end)],
+            vec![comma.clone(), begun, rest(inside)],
+            vec![comma.clone(), rest(from)],
             // With one more message after the kept ones.
             vec![
-                opens.clone(),
-                head.clone(),
-                received.slice(spans[first - 1].end..view.list.end - 1),
+                received.slice(last.end..list_end),
                 comma.clone(),
                 head.clone(),
-                received.slice(view.list.end - 1..tools),
+                rest(list_end),
             ],
         ] {
             n += 2;
-            let sent = [&front[..], from_ref(&tool), &ends[..]].concat();
+            let opening = [opens.clone(), head.clone()];
+            let sent = [&opening[..], &front[..], from_ref(&tool), &ends[..]].concat();
             let id = note(&recorder, n, &received, &sent, &[], &Bytes::from_static(b"{}"));
             assert!(recorder.flush(TIMEOUT));
             let flat: Bytes = sent.concat().into();

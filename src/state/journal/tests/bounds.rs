@@ -7,47 +7,26 @@ use super::*;
 #[test]
 fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
     let dir = tempfile::tempdir().unwrap();
-    let small = Settings {
-        queue_bytes: 64 << 10,
-        ..settings()
-    };
-    let recorder = start(&small, dir.path(), &[]).unwrap();
+    let recorder = started_with(dir.path(), |small| small.queue_bytes = 64 << 10);
     let received = body(&[chat_message("user", &"x".repeat(100 << 10))]);
     let id = note_relayed(&recorder, 1, &received);
-    let other = note(
-        &recorder,
-        2,
-        &body(&[chat_message("user", "y")]),
-        &[body(&[chat_message("user", "y")])],
-        &[],
-        &Bytes::from_static(b"{}"),
-    );
+    let other = note_relayed(&recorder, 2, &body(&[chat_message("user", "y")]));
     assert!(recorder.flush(TIMEOUT));
     assert_eq!(recorder.dropped(), 1);
     let query = query(dir.path());
     let row = query.row(&id).unwrap().unwrap();
     assert!(row.partial && row.event.received_bytes > 100 << 10);
-    assert_eq!(query.body(&id, BodySide::Received).unwrap(), None);
+    assert_eq!(stored_request(dir.path(), &id), None);
     assert!(!query.row(&other).unwrap().unwrap().partial);
 }
 
 #[test]
 fn a_long_answer_is_cut_off_and_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let short = Settings {
-        response_bytes: 10,
-        ..settings()
-    };
-    let recorder = start(&short, dir.path(), &[]).unwrap();
+    let recorder = started_with(dir.path(), |short| short.response_bytes = 10);
     let one = body(&[chat_message("user", "y")]);
-    let id = note(
-        &recorder,
-        1,
-        &one,
-        from_ref(&one),
-        &[],
-        &Bytes::from_static(b"0123456789abcdef"),
-    );
+    let answer = Bytes::from_static(b"0123456789abcdef");
+    let id = note(&recorder, 1, &one, from_ref(&one), &[], &answer);
     assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     assert_eq!(query.body(&id, BodySide::Shown).unwrap().unwrap(), b"0123456789");
@@ -81,11 +60,7 @@ fn a_damaged_file_does_not_hold_a_reader() {
 #[test]
 fn switched_off_there_is_no_file_and_no_work() {
     let dir = tempfile::tempdir().unwrap();
-    let off = Settings {
-        enabled: false,
-        ..settings()
-    };
-    let recorder = start(&off, dir.path(), &[]).unwrap();
+    let recorder = started_with(dir.path(), |off| off.enabled = false);
     let recording = recorder.exchange("x");
     recording.begin(|| panic!("nobody asks for it"));
     assert!(!recorder.is_on() && !recording.is_on() && recorder.watch().is_none());
@@ -100,14 +75,7 @@ fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
     std::os::unix::fs::symlink("nowhere/at/all", dir.path().join(FILE)).unwrap();
     let recorder = started(dir.path());
     let one = body(&[chat_message("user", "y")]);
-    note(
-        &recorder,
-        1,
-        &one,
-        from_ref(&one),
-        &[],
-        &Bytes::from_static(b"{}"),
-    );
+    note_relayed(&recorder, 1, &one);
     assert!(recorder.flush(TIMEOUT), "nobody waits for it");
     assert!(recorder.dropped() > 0);
 }
@@ -118,20 +86,11 @@ fn starts_at_once_make_one_file() {
     let taps: Vec<_> = (0..4).map(|_| started(dir.path())).collect();
     let one = body(&[chat_message("user", "y")]);
     for (n, recorder) in taps.iter().enumerate() {
-        note(
-            recorder,
-            n as u32,
-            &one,
-            from_ref(&one),
-            &[],
-            &Bytes::from_static(b"{}"),
-        );
+        note_relayed(recorder, n as u32, &one);
         assert!(recorder.flush(TIMEOUT));
     }
-    assert_eq!(
-        query(dir.path()).list(&ExchangeFilter::default()).unwrap().len(),
-        4
-    );
+    let all = query(dir.path()).list(&ExchangeFilter::default()).unwrap();
+    assert_eq!(all.len(), 4);
     drop(taps);
     let names = std::fs::read_dir(dir.path())
         .unwrap()

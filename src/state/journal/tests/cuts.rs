@@ -225,8 +225,7 @@ proptest! {
     #[test]
     fn what_is_cut_is_read_back_byte_for_byte(all in alike()) {
         let dir = tempfile::tempdir().unwrap();
-        let conn = schema::make(dir.path()).unwrap();
-        let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
+        let mut archive = new_archive(dir.path());
         let bounds = |max_bytes| retention::JournalBounds { max_bytes, max_age_ms: u64::MAX };
         let mut written = Vec::new();
         let mut collected = 0;

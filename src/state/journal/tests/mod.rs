@@ -38,7 +38,23 @@ fn settings() -> Settings {
 }
 
 fn started(dir: &Path) -> Recorder {
-    start(&settings(), dir, &[]).unwrap()
+    started_with(dir, |_| {})
+}
+
+/// Starts a journal with other settings.
+fn started_with(dir: &Path, change: impl FnOnce(&mut Settings)) -> Recorder {
+    let mut settings = settings();
+    change(&mut settings);
+    start(&settings, dir, &[]).unwrap()
+}
+
+/// Begins to write to a new file.
+fn new_archive(dir: &Path) -> Archive {
+    archive_of(schema::make(dir).unwrap())
+}
+
+fn archive_of(conn: rusqlite::Connection) -> Archive {
+    Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap()
 }
 
 fn id(n: u32) -> String {
@@ -142,6 +158,11 @@ fn chat_message(role: &str, text: &str) -> Value {
 
 fn query(dir: &Path) -> JournalReader {
     JournalReader::open(dir).unwrap().unwrap()
+}
+
+/// Returns the agent's request of an exchange as stored.
+fn stored_request(dir: &Path, id: &str) -> Option<Vec<u8>> {
+    query(dir).body(id, BodySide::Received).unwrap()
 }
 
 /// Returns a conversation in which each turn adds `words` new words.

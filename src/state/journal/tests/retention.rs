@@ -35,12 +35,8 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
         assert!(recorder.flush(TIMEOUT));
     }
     let before = query(dir.path()).totals().unwrap();
-    let tight = Settings {
-        max_age: Duration::ZERO,
-        ..settings()
-    };
     std::thread::sleep(Duration::from_millis(5));
-    let recorder = start(&tight, dir.path(), &[]).unwrap();
+    let recorder = started_with(dir.path(), |tight| tight.max_age = Duration::ZERO);
     let query = settled(dir.path(), 0);
     for _ in 0..400 {
         if chunks_and_nodes(&query) == 0 {
@@ -58,15 +54,9 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
     // Later exchanges do not find ids of deleted rows.
     let received = body(&all[..3]);
     let id = note_relayed(&recorder, 99, &received);
-    let read = || {
-        JournalReader::open(dir.path())
-            .unwrap()
-            .unwrap()
-            .body(&id, BodySide::Received)
-            .unwrap()
-    };
     assert!(recorder.flush(TIMEOUT));
-    assert_eq!(read().unwrap_or_else(|| received.to_vec()), received);
+    let read = stored_request(dir.path(), &id);
+    assert_eq!(read.unwrap_or_else(|| received.to_vec()), received);
 }
 
 #[test]
@@ -82,8 +72,7 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
         .collect();
     assert!(recorder.flush(TIMEOUT));
     drop(recorder);
-    let conn = schema::open(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
+    let mut archive = archive_of(schema::open(dir.path()).unwrap());
     let one_byte = JournalBounds {
         max_bytes: 1,
         max_age_ms: u64::MAX,
@@ -97,11 +86,8 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
     while retention::step(&mut archive, enough, 0, false).unwrap() {}
     let query = query(dir.path());
     assert_eq!(query.totals().unwrap().exchanges, 2);
-    assert_eq!(
-        query.body(&ids[9], BodySide::Received).unwrap().unwrap(),
-        body(&all[..19])
-    );
-    assert_eq!(query.body(&ids[0], BodySide::Received).unwrap(), None);
+    assert_eq!(stored_request(dir.path(), &ids[9]).unwrap(), body(&all[..19]));
+    assert_eq!(stored_request(dir.path(), &ids[0]), None);
 }
 
 /// Returns the bytes on disk: the file, its log and the log's index.
@@ -114,12 +100,9 @@ fn on_disk(dir: &Path) -> u64 {
 fn the_bound_holds_under_a_flood_log_included() {
     let dir = tempfile::tempdir().unwrap();
     let bound = 4 << 20;
-    let small = Settings {
-        max_bytes: bound,
-        queue_bytes: 8 << 20,
-        ..settings()
-    };
-    let recorder = start(&small, dir.path(), &[]).unwrap();
+    let recorder = started_with(dir.path(), |small| {
+        (small.max_bytes, small.queue_bytes) = (bound, 8 << 20);
+    });
     let (mut most, mut bytes) = (0, 0_u64);
     for n in 0..4_200 {
         // 2 KB of new words.
@@ -181,9 +164,8 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     for n in 0..40 {
         recorder.end(over(&id(n), "c", one.len(), &[]));
     }
-    let conn = schema::make(dir.path()).unwrap();
     let writer = JournalWriter {
-        archive: Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap(),
+        archive: new_archive(dir.path()),
         notes,
         load,
         live: None,
@@ -202,13 +184,11 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     drop((recorder, recording));
     thread.join().unwrap();
     // When retention looks for room later, it finds ended exchanges after open ones.
-    let conn = schema::open(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
+    let mut archive = archive_of(schema::open(dir.path()).unwrap());
     archive.begin_writing().unwrap();
     for n in 2_000..2_020 {
-        archive
-            .write(JournalNote::Begin(Box::new(begun(&id(n), "d", &one))))
-            .unwrap();
+        let begun = JournalNote::Begin(Box::new(begun(&id(n), "d", &one)));
+        archive.write(begun).unwrap();
     }
     archive.settle().unwrap();
     let none = JournalBounds {
@@ -216,11 +196,8 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
         max_age_ms: u64::MAX,
     };
     while retention::step(&mut archive, none, 0, true).unwrap() {}
-    assert_eq!(
-        query(dir.path()).totals().unwrap().exchanges,
-        20,
-        "those under way"
-    );
+    let left = query(dir.path()).totals().unwrap().exchanges;
+    assert_eq!(left, 20, "those under way");
 }
 
 /// Returns about `bytes` bytes of new words that hardly compress.
@@ -243,11 +220,7 @@ fn noise(n: u32, bytes: usize) -> Bytes {
 #[test]
 fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
     let dir = tempfile::tempdir().unwrap();
-    let small = Settings {
-        max_bytes: 1 << 20,
-        ..settings()
-    };
-    let recorder = start(&small, dir.path(), &[]).unwrap();
+    let recorder = started_with(dir.path(), |small| small.max_bytes = 1 << 20);
     // First large bodies, then smaller ones, until not even a small one fits. None of the exchanges ends
     // meanwhile.
     let mut under_way = 0;
@@ -285,29 +258,18 @@ fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
 #[test]
 fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let small = Settings {
-        max_bytes: 1 << 20,
-        ..settings()
-    };
-    let recorder = start(&small, dir.path(), &[]).unwrap();
+    let recorder = started_with(dir.path(), |small| small.max_bytes = 1 << 20);
     let received = noise(1, 600_000);
     let id = note_relayed(&recorder, 1, &received);
     assert!(recorder.flush(TIMEOUT));
-    let query = query(dir.path());
-    assert!(
-        query
-            .body(&id, BodySide::Received)
-            .unwrap()
-            .is_none_or(|body| body.is_empty())
-    );
-    assert!(query.row(&id).unwrap().unwrap().partial);
+    assert!(stored_request(dir.path(), &id).is_none_or(|body| body.is_empty()));
+    assert!(query(dir.path()).row(&id).unwrap().unwrap().partial);
 }
 
 #[test]
 fn what_a_rolled_back_transaction_took_along_is_marked() {
     let dir = tempfile::tempdir().unwrap();
-    let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
+    let mut archive = new_archive(dir.path());
     let one = body(&[chat_message("user", "y")]);
     let begin = |n| JournalNote::Begin(Box::new(begun(&id(n), "c", &one)));
     let end = |n| JournalNote::End {
@@ -335,8 +297,7 @@ fn what_a_rolled_back_transaction_took_along_is_marked() {
 #[test]
 fn ends_that_cannot_be_written_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
-    let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
+    let mut archive = new_archive(dir.path());
     let end = JournalNote::End {
         event: Box::new(over(&id(1), "c", 1, &[])),
         partial: false,
@@ -373,19 +334,12 @@ fn an_odd_body_costs_its_own_copy_and_nothing_else() {
     recording.begin(|| begun(&id(1), "c", &one));
     recording.sent(|| leg_of(&[Bytes::from_owner(Odd(one.clone()))], &[]));
     recorder.end(over(&id(1), "c", one.len(), &[]));
-    let other = note(
-        &recorder,
-        2,
-        &one,
-        from_ref(&one),
-        &[],
-        &Bytes::from_static(b"{}"),
-    );
+    let other = note_relayed(&recorder, 2, &one);
     assert!(recorder.flush(TIMEOUT), "the thread goes on");
     let query = query(dir.path());
     assert!(query.row(&id(1)).unwrap().unwrap().partial);
     assert!(!query.row(&other).unwrap().unwrap().partial);
-    assert_eq!(query.body(&other, BodySide::Received).unwrap().unwrap(), one);
+    assert_eq!(stored_request(dir.path(), &other).unwrap(), one);
     assert_eq!(recorder.dropped(), 1);
 }
 
@@ -405,23 +359,14 @@ fn what_a_killed_process_left_is_read_and_marked() {
     assert!(recorder.flush(TIMEOUT));
     let row = query(dir.path()).row(&id(1)).unwrap().unwrap();
     assert!(!row.open && row.partial);
-    assert_eq!(
-        query(dir.path())
-            .body(&id(1), BodySide::Received)
-            .unwrap()
-            .unwrap(),
-        one
-    );
+    assert_eq!(stored_request(dir.path(), &id(1)).unwrap(), one);
 }
 
 #[test]
 fn a_file_that_cannot_be_had_is_an_error_and_no_more() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(
-        dir.path().join(FILE),
-        b"this is not a database, whatever it says it is....",
-    )
-    .unwrap();
+    let text = "this is not a database, whatever it says it is....";
+    std::fs::write(dir.path().join(FILE), text).unwrap();
     assert!(start(&settings(), dir.path(), &[]).is_err());
 }
 
@@ -436,9 +381,8 @@ fn forgotten_exchanges_take_their_texts_along() {
         note_relayed(&recorder, n, body);
     }
     let cut = id(50);
-    recorder
-        .exchange(&cut)
-        .begin(|| begun(&cut, "other", &received[0]));
+    let recording = recorder.exchange(&cut);
+    recording.begin(|| begun(&cut, "other", &received[0]));
     let event = over(&cut, "other", received[0].len(), &[]);
     let facts = ExchangeFacts {
         pinned: Some("the-handoff".to_owned()),
@@ -453,27 +397,17 @@ fn forgotten_exchanges_take_their_texts_along() {
         conversation: "another",
         from_ms: 0,
     };
-    assert_eq!(
-        forget(dir.path(), one, true, true).unwrap(),
-        1,
-        "named in its event"
-    );
+    let named = forget(dir.path(), one, true, true).unwrap();
+    assert_eq!(named, 1, "named in its event");
     assert_eq!(query(dir.path()).totals().unwrap().exchanges, 8, "a dry run");
     assert_eq!(forget(dir.path(), one, true, false).unwrap(), 1);
     // The recorder's caches know the deleted rows, and its later rows are whole.
     let later = note_relayed(&recorder, 99, &received[5]);
     assert!(recorder.flush(TIMEOUT));
-    let found = query(dir.path())
-        .body(&later, BodySide::Received)
-        .unwrap()
-        .unwrap();
-    assert_eq!(found, received[5]);
+    assert_eq!(stored_request(dir.path(), &later).unwrap(), received[5]);
     let client = ForgottenExchanges::Client("local");
-    assert_eq!(
-        forget(dir.path(), client, true, false).unwrap(),
-        7,
-        "the open one stays"
-    );
+    let forgotten = forget(dir.path(), client, true, false).unwrap();
+    assert_eq!(forgotten, 7, "the open one stays");
     drop(recorder);
     let conversation = ForgottenExchanges::Conversation("c");
     assert_eq!(forget(dir.path(), conversation, false, false).unwrap(), 1);

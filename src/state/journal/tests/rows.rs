@@ -6,7 +6,6 @@ use http::HeaderMap;
 use rusqlite::Connection;
 use rusqlite::types::Value as Column;
 
-use super::super::archive::Archive;
 use super::super::queue::{JournalNote, LegNote};
 use super::*;
 
@@ -90,8 +89,7 @@ fn rows(conn: &Connection) -> Vec<Vec<Column>> {
 
 fn written(transactions: Vec<Vec<JournalNote>>) -> (Vec<Vec<Column>>, u64) {
     let dir = tempfile::tempdir().unwrap();
-    let conn = schema::make(dir.path()).unwrap();
-    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), 1 << 20).unwrap();
+    let mut archive = new_archive(dir.path());
     let mut changes = 0;
     for notes in transactions {
         changes = archive.conn.total_changes();

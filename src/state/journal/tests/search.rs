@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn a_title_is_of_the_first_request_with_tools() {
     let dir = tempfile::tempdir().unwrap();
-    let recorder = start(&settings(), dir.path(), &[]).unwrap();
+    let recorder = started(dir.path());
     let side = |text: &str| -> Bytes {
         let messages = [chat_message("user", text)];
         json!({"model": "m", "max_tokens": 64, "messages": messages})
@@ -38,14 +38,10 @@ fn a_title_is_of_the_first_request_with_tools() {
 #[test]
 fn what_was_not_sent_on_counts_nowhere() {
     let dir = tempfile::tempdir().unwrap();
-    let recorder = start(&settings(), dir.path(), &[]).unwrap();
+    let recorder = started(dir.path());
     let received = body(&[chat_message("user", "Mend the roof.")]);
     note_relayed(&recorder, 1, &received);
-    let command = id(2);
-    recorder
-        .exchange(&command)
-        .begin(|| begun(&command, "c", &received));
-    recorder.end(over(&command, "c", received.len(), &[]));
+    arrive(&recorder, 2, &received);
     assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     let (totals, all) = (query.totals().unwrap(), query.conversations(None, 1).unwrap());
@@ -68,14 +64,8 @@ fn conversations_are_counted_titled_and_searched() {
     let received = body(&[json!({"role": "user", "content": [
         {"type": "text", "text": "<system-reminder>rules</system-reminder>"},
         {"type": "text", "text": "Mend the \"roof\" ä\nnow"}]})]);
-    let id = note(
-        &recorder,
-        1,
-        &received,
-        from_ref(&received),
-        &[],
-        &Bytes::from_static(b"{\"t\":\"Needle here\"}"),
-    );
+    let answer = Bytes::from_static(b"{\"t\":\"Needle here\"}");
+    let id = note(&recorder, 1, &received, from_ref(&received), &[], &answer);
     assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     let all = query.conversations(None, 10).unwrap();
@@ -108,9 +98,8 @@ fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
         chat_message("assistant", "In the hay."),
         chat_message("user", "Go on."),
     ]);
-    let nothing = Bytes::from_static(b"{}");
-    let gone = note(&recorder, 1, &first, from_ref(&first), &[], &nothing);
-    let there = note(&recorder, 2, &second, from_ref(&second), &[], &nothing);
+    let gone = note_relayed(&recorder, 1, &first);
+    let there = note_relayed(&recorder, 2, &second);
     assert!(recorder.flush(TIMEOUT));
     let query = query(dir.path());
     let find = || query.search("the \"golden\" needle", 10).unwrap().hits;
