@@ -202,12 +202,8 @@ mod tests {
         let received = run("env", directory.path(), &[], LIMIT).unwrap();
         let names: Vec<_> = received.lines().filter_map(|line| line.split_once('=')).collect();
         assert!(names.iter().any(|(name, _)| *name == "PATH"), "{received}");
-        assert!(
-            names
-                .iter()
-                .all(|(name, _)| ["PATH", "HOME", "LANG"].contains(name)),
-            "{received}"
-        );
+        let is_known = |(name, _): &(&str, &str)| ["PATH", "HOME", "LANG"].contains(name);
+        assert!(names.iter().all(is_known), "{received}");
     }
 
     #[test]
@@ -240,13 +236,8 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\nexec sleep 60\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let began = Instant::now();
-        let received = run(
-            program.to_str().unwrap(),
-            directory.path(),
-            &[],
-            Duration::from_millis(100),
-        );
-        assert_eq!(received, None);
+        let (program, limit) = (program.to_str().unwrap(), Duration::from_millis(100));
+        assert_eq!(run(program, directory.path(), &[], limit), None);
         assert!(began.elapsed() < Duration::from_secs(20));
     }
 }

@@ -2,30 +2,40 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{id, settings, store, stored};
+use super::{DocumentSettings, id, settings, store, stored};
 use crate::files::documents::{
     DocumentWriter, JSON, MARKDOWN, delete_files, filed, find, set_status, sweep_files, write,
 };
 use crate::files::yaml_files::HandoffDirectory;
+use crate::store::SharedStore;
 use crate::store::records::Retention;
 use baton_core::handoffs::document::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// Milliseconds since the Unix epoch that many days ago.
+fn ago(days: u32) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from((now - DAY * days).as_millis()).unwrap()
+}
+
+/// Writes handoffs of these ages in days, with their documents.
+async fn write_aged(settings: &Arc<DocumentSettings>, store: &SharedStore, all: &[(u128, u32)]) {
+    for (n, days) in all {
+        let made = stored(*n, ago(*days));
+        store.put_draft(&made.handoff).await.unwrap();
+        write(settings, store, made).await.unwrap();
+    }
+}
+
 /// A superseded document is archived by its age, in the store and in its files. An active one never is.
 #[tokio::test]
 async fn a_superseded_document_is_archived_after_its_days() {
     let dir = tempfile::tempdir().unwrap();
     let (settings, store) = (settings(dir.path()), store(dir.path()));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let ago = |days: u32| u64::try_from((now - DAY * days).as_millis()).unwrap();
     let shared = Arc::new(settings.clone());
-    for (n, days) in [(1, 40), (2, 31), (3, 29), (4, 28)] {
-        let made = stored(n, ago(days));
-        store.put_draft(&made.handoff).await.unwrap();
-        write(&shared, &store, made).await.unwrap();
-    }
+    write_aged(&shared, &store, &[(1, 40), (2, 31), (3, 29), (4, 28)]).await;
     let statuses = async || {
         let mut all = Vec::new();
         for n in 1..=4 {
@@ -34,25 +44,23 @@ async fn a_superseded_document_is_archived_after_its_days() {
             let json = std::fs::read_to_string(directory.join(JSON)).unwrap();
             let markdown = std::fs::read_to_string(directory.join(MARKDOWN)).unwrap();
             let differs = validate(&json, Some(&markdown)).len();
-            all.push((
-                record.status,
-                HandoffDocument::read(&json).unwrap().status,
-                differs,
-            ));
+            let in_file = HandoffDocument::read(&json).unwrap().status;
+            all.push((record.status, in_file, differs));
         }
         all
     };
     let is = |status: HandoffStatus| (status, status, 0);
-    let (active, superseded, archived) = (
-        is(HandoffStatus::Active),
-        is(HandoffStatus::Superseded),
-        is(HandoffStatus::Archived),
-    );
+    let statuses_of = [
+        HandoffStatus::Active,
+        HandoffStatus::Superseded,
+        HandoffStatus::Archived,
+    ];
+    let [active, superseded, archived] = statuses_of.map(is);
     // Without a configured age nothing is archived.
     let off = DocumentWriter::start(Some(settings.clone()), store.clone());
     assert!(off.flush(Duration::from_secs(20)).await);
     assert_eq!(statuses().await, [superseded, superseded, superseded, active]);
-    let on = super::DocumentSettings {
+    let on = DocumentSettings {
         archive_after: Some(DAY * 30),
         ..settings
     };
@@ -100,13 +108,7 @@ fn contents(dir: &std::path::Path) -> String {
 async fn a_handoffs_files_are_deleted_with_its_record() {
     let dir = tempfile::tempdir().unwrap();
     let (settings, store) = (Arc::new(settings(dir.path())), store(dir.path()));
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let ago = |days: u32| u64::try_from((now - DAY * days).as_millis()).unwrap();
-    for (n, days) in [(1, 400), (2, 300), (3, 3)] {
-        let made = stored(n, ago(days));
-        store.put_draft(&made.handoff).await.unwrap();
-        write(&settings, &store, made).await.unwrap();
-    }
+    write_aged(&settings, &store, &[(1, 400), (2, 300), (3, 3)]).await;
     let directory = HandoffDirectory::new(&settings.dir).unwrap();
     let text = || {
         ["handoffs", "ledgers"]
@@ -121,11 +123,8 @@ async fn a_handoffs_files_are_deleted_with_its_record() {
         handoffs: Some(ago(350)),
         ..Retention::before(0)
     };
-    assert_eq!(
-        store.sweep(&expiring).await.unwrap(),
-        2,
-        "a handoff and its document"
-    );
+    let gone = store.sweep(&expiring).await.unwrap();
+    assert_eq!(gone, 2, "a handoff and its document");
     assert_eq!(swept(350).await, 2, "a directory and a YAML file");
     assert_eq!(names(&text()), [false, true, true]);
     // A file in a document's directory that another program wrote stays.
@@ -138,10 +137,8 @@ async fn a_handoffs_files_are_deleted_with_its_record() {
     assert_eq!(names(&text()), [false; 3]);
     assert!(foreign.is_file() && !settings.dir.join(id(3).to_string()).exists());
     assert!(filed(&directory).unwrap().is_empty());
-    assert!(
-        !dir.path().join("ledgers/CONTINUITY_importer.md").exists(),
-        "the whole ledger"
-    );
+    let ledger = dir.path().join("ledgers/CONTINUITY_importer.md");
+    assert!(!ledger.exists(), "the whole ledger");
 }
 
 /// Whoever writes to the store's server must not have files written wherever they like.
@@ -157,18 +154,13 @@ async fn a_status_is_written_only_to_a_documents_own_directory() {
     std::fs::create_dir(&elsewhere).unwrap();
     record.directory = elsewhere.to_str().unwrap().to_owned();
     store.put_document(&record).await.unwrap();
-    set_status(&store, "local", id(1), HandoffStatus::Archived)
-        .await
-        .unwrap();
+    let set = async |status| set_status(&store, "local", id(1), status).await.unwrap();
+    set(HandoffStatus::Archived).await;
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
     record.directory = own.to_str().unwrap().to_owned();
     store.put_document(&record).await.unwrap();
-    set_status(&store, "local", id(1), HandoffStatus::Undone)
-        .await
-        .unwrap();
+    set(HandoffStatus::Undone).await;
     let json = std::fs::read_to_string(own.join(JSON)).unwrap();
-    assert_eq!(
-        HandoffDocument::read(&json).unwrap().status,
-        HandoffStatus::Undone
-    );
+    let status = HandoffDocument::read(&json).unwrap().status;
+    assert_eq!(status, HandoffStatus::Undone);
 }

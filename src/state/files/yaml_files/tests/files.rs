@@ -2,8 +2,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
-use super::super::{FileError, FileNaming, read_file, write_to};
-use super::{at, directory, file, names, write};
+use super::super::{FileError, read_file, write_to};
+use super::{at, directory, file, names, write, write_automatic};
 use baton_core::handoffs::yaml::HandoffFile;
 
 #[test]
@@ -11,11 +11,9 @@ fn a_file_has_name_mode_and_ledger() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
     let written = write(&directory, "api", "Login_works now!", at(0));
-    assert_eq!(
-        written.path,
-        dir.path()
-            .join("handoffs/api/2026-11-22_18-05_login-works-now.yaml")
-    );
+    let handoffs = dir.path().join("handoffs");
+    let named = handoffs.join("api/2026-11-22_18-05_login-works-now.yaml");
+    assert_eq!(written.path, named);
     assert!(written.warnings.is_empty(), "{:?}", written.warnings);
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&written.path), 0o644);
@@ -24,24 +22,13 @@ fn a_file_has_name_mode_and_ledger() {
     assert!(found.errors.is_empty());
     assert_eq!(found.file.created_at, "2026-11-22T18:05:48Z");
     let ledger = fs::read_to_string(dir.path().join("ledgers/CONTINUITY_api.md")).unwrap();
-    assert!(
-        ledger
-            .starts_with("## 2026-11-22T18:05:48Z (manual)\n- file: 2026-11-22_18-05_login-works-now.yaml\n")
-    );
-    let mut automatic = file("", "x");
-    let written = directory
-        .write(&mut automatic, &FileNaming::Automatic, at(1))
-        .unwrap();
-    assert_eq!(
-        written.path,
-        dir.path()
-            .join("handoffs/general/auto-handoff-2026-11-22T18-05-49.yaml")
-    );
-    assert!(
-        fs::read_to_string(directory.ledger(""))
-            .unwrap()
-            .contains("(auto)")
-    );
+    let entry = "## 2026-11-22T18:05:48Z (manual)\n- file: 2026-11-22_18-05_login-works-now.yaml\n";
+    assert!(ledger.starts_with(entry));
+    let written = write_automatic(&directory, "", "x", at(1)).unwrap();
+    let named = handoffs.join("general/auto-handoff-2026-11-22T18-05-49.yaml");
+    assert_eq!(written.path, named);
+    let ledger = fs::read_to_string(directory.ledger("")).unwrap();
+    assert!(ledger.contains("(auto)"));
     assert_eq!(directory.sessions().unwrap(), ["api", "general"]);
 }
 
@@ -62,9 +49,8 @@ fn a_taken_name_gets_a_number() {
         ]
     );
     // An archived file's name counts as taken as well.
-    directory
-        .archive(&dir.join("2026-11-22_18-05_same.yaml"))
-        .unwrap();
+    let first = dir.join("2026-11-22_18-05_same.yaml");
+    directory.archive(&first).unwrap();
     let fourth = write(&directory, "api", "same", at(0));
     assert!(fourth.path.ends_with("2026-11-22_18-05_same-4.yaml"));
 }
@@ -73,10 +59,7 @@ fn a_taken_name_gets_a_number() {
 fn what_breaks_a_rule_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
-    let mut wrong = file("a/b", "");
-    let error = directory
-        .write(&mut wrong, &FileNaming::Automatic, at(0))
-        .unwrap_err();
+    let error = write_automatic(&directory, "a/b", "", at(0)).unwrap_err();
     let FileError::Invalid(errors) = error else {
         panic!("{error}")
     };
@@ -95,24 +78,15 @@ fn what_breaks_a_rule_is_not_written() {
 fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
-    let mut automatic = file("api", "automatic");
-    directory
-        .write(&mut automatic, &FileNaming::Automatic, at(0))
-        .unwrap();
+    write_automatic(&directory, "api", "automatic", at(0)).unwrap();
     // Sorted by name, the automatic file would be the newest for ever.
     write(&directory, "api", "manual", at(120));
     let latest = |session| {
-        directory
-            .latest(session)
-            .unwrap()
-            .found
-            .map(|found| found.file.goal)
+        let found = directory.latest(session).unwrap().found;
+        found.map(|found| found.file.goal)
     };
     assert_eq!(latest(Some("api")).as_deref(), Some("manual"));
-    let mut later = file("api", "later");
-    directory
-        .write(&mut later, &FileNaming::Automatic, at(240))
-        .unwrap();
+    write_automatic(&directory, "api", "later", at(240)).unwrap();
     assert_eq!(latest(Some("api")).as_deref(), Some("later"));
     // If two files have the same minute, the one written last is newer.
     write(&directory, "api", "b first", at(600));
@@ -153,11 +127,8 @@ fn what_cannot_be_read_is_passed_over_with_a_warning() {
     assert_eq!(listing.found.unwrap().file.goal, "good");
     assert_eq!(listing.warnings.len(), 3);
     // Invalid but readable.
-    fs::write(
-        api.join("2026-11-23_00-05_invalid.yaml"),
-        "goal: half\nstatus: done",
-    )
-    .unwrap();
+    let invalid = api.join("2026-11-23_00-05_invalid.yaml");
+    fs::write(invalid, "goal: half\nstatus: done").unwrap();
     let found = directory.latest(Some("api")).unwrap().found.unwrap();
     assert_eq!((found.file.goal.as_str(), found.errors.len()), ("half", 2));
     // Neither directories with a leading dot nor those of other programs are sessions.
@@ -165,23 +136,15 @@ fn what_cannot_be_read_is_passed_over_with_a_warning() {
     fs::write(dir.path().join("handoffs/.x/a.yaml"), "goal: x").unwrap();
     fs::create_dir(dir.path().join("handoffs/empty")).unwrap();
     assert_eq!(directory.sessions().unwrap(), ["api"]);
-    assert!(
-        super::directory(&dir.path().join("nowhere"))
-            .latest(None)
-            .unwrap()
-            .found
-            .is_none()
-    );
+    let nowhere = super::directory(&dir.path().join("nowhere"));
+    assert!(nowhere.latest(None).unwrap().found.is_none());
 }
 
 #[test]
 fn the_oldest_go_into_the_archive_from_fifty_on() {
     let dir = tempfile::tempdir().unwrap();
     let directory = directory(dir.path());
-    let mut automatic = file("api", "automatic");
-    directory
-        .write(&mut automatic, &FileNaming::Automatic, at(-60))
-        .unwrap();
+    write_automatic(&directory, "api", "automatic", at(-60)).unwrap();
     for n in 0..60 {
         write(&directory, "api", &format!("n{n}"), at(n * 60));
     }
@@ -192,8 +155,7 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
     assert!(archived.iter().any(|name| name.ends_with("_n9.yaml")) && names(&api)[0].ends_with("_n10.yaml"));
     // Automatic files displace each other, but never a user's files.
     for n in 1..=60 {
-        let written = directory.write(&mut automatic, &FileNaming::Automatic, at(n * 60));
-        written.unwrap();
+        write_automatic(&directory, "api", "automatic", at(n * 60)).unwrap();
     }
     let automatic_files = |dir: &std::path::Path| {
         let all = names(dir).into_iter();
@@ -225,9 +187,7 @@ fn links_are_refused() {
     fs::create_dir(&base).unwrap();
     symlink(elsewhere.path(), base.join("api")).unwrap();
     let directory = directory(dir.path());
-    let error = directory
-        .write(&mut file("api", "x"), &FileNaming::Automatic, at(0))
-        .unwrap_err();
+    let error = write_automatic(&directory, "api", "x", at(0)).unwrap_err();
     assert!(matches!(error, FileError::Refused(..)), "{error}");
     assert!(directory.latest(Some("api")).is_err());
     assert_eq!(names(elsewhere.path()), Vec::<String>::new());
@@ -236,11 +196,7 @@ fn links_are_refused() {
     fs::create_dir(&real).unwrap();
     symlink(&real, dir.path().join("linked")).unwrap();
     let linked = super::directory(&dir.path().join("linked"));
-    assert!(
-        linked
-            .write(&mut file("api", "x"), &FileNaming::Automatic, at(0))
-            .is_err()
-    );
+    assert!(write_automatic(&linked, "api", "x", at(0)).is_err());
     // A ledger that leads elsewhere is not written to. The file is still written.
     fs::create_dir(dir.path().join("ledgers")).unwrap();
     let target = elsewhere.path().join("target");
@@ -261,13 +217,8 @@ fn archive_delete_and_clean_touch_our_files_alone() {
     assert!(
         archived.ends_with(".archive/2026-11-22_18-05_first.yaml") && archived.is_file() && !first.exists()
     );
-    assert!(
-        directory
-            .archive(&archived)
-            .unwrap_err()
-            .to_string()
-            .contains("already")
-    );
+    let again = directory.archive(&archived).unwrap_err();
+    assert!(again.to_string().contains("already"));
     assert!(matches!(directory.archive(&first), Err(FileError::Missing(_))));
     let outside = dir.path().join("outside.yaml");
     fs::write(&outside, "goal: x").unwrap();
@@ -325,9 +276,8 @@ fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
         kept.map(|name| name.rsplit('_').next().unwrap_or_default().to_owned())
             .collect::<Vec<_>>()
     };
-    for file in [("api", 90, "a"), ("web", 90, "d")] {
-        let (session, days, description) = file;
-        let stem = baton_core::handoffs::yaml::names::manual(at(-days * 86_400), description);
+    for (session, description) in [("api", "a"), ("web", "d")] {
+        let stem = baton_core::handoffs::yaml::names::manual(at(-90 * 86_400), description);
         let path = directory.dir().join(session).join(format!("{stem}.yaml"));
         directory.archive(&path).unwrap();
     }
@@ -380,17 +330,13 @@ fn a_document_gets_one_file() {
     };
     let first = document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
     let path = directory.write_document(&first, None).unwrap().path;
-    assert_eq!(
-        path,
-        dir.path()
-            .join("handoffs/shop-app/auto-handoff-2026-11-22T18-05-48.yaml")
-    );
+    let named = "handoffs/shop-app/auto-handoff-2026-11-22T18-05-48.yaml";
+    assert_eq!(path, dir.path().join(named));
     let bytes = fs::read(&path).unwrap();
     assert_eq!(directory.write_document(&first, None).unwrap().path, path);
     assert_eq!(fs::read(&path).unwrap(), bytes);
-    let second = directory
-        .write_document(&document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"), None)
-        .unwrap();
+    let second = document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12");
+    let second = directory.write_document(&second, None).unwrap();
     assert!(second.path.ends_with("auto-handoff-2026-11-22T18-05-48-2.yaml"));
     assert_eq!(directory.write_document(&first, None).unwrap().path, path);
 }

@@ -86,12 +86,8 @@ fn drift_is_what_changed_since_and_a_commit_alone_is_none() {
     let earlier = Time::of_seconds(now().seconds - 3600);
     let old = std::time::SystemTime::now() - Duration::from_secs(7200);
     for name in ["kept.rs", "changed.rs", "gone.rs"] {
-        fs::File::options()
-            .write(true)
-            .open(dir.join(name))
-            .unwrap()
-            .set_modified(old)
-            .unwrap();
+        let file = fs::File::options().write(true).open(dir.join(name)).unwrap();
+        file.set_modified(old).unwrap();
     }
     written.prepare(earlier);
     // The change existed when the file was written, and was committed since.

@@ -4,7 +4,7 @@ mod processes;
 
 use std::path::Path;
 
-use super::{FileNaming, HandoffDirectory, WrittenFile};
+use super::{FileError, FileNaming, HandoffDirectory, WrittenFile};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::handoffs::yaml::time::Time;
 
@@ -31,6 +31,16 @@ pub(super) fn directory(dir: &Path) -> HandoffDirectory {
 pub(super) fn write(directory: &HandoffDirectory, session: &str, goal: &str, now: Time) -> WrittenFile {
     let naming = FileNaming::Manual(goal.to_owned());
     directory.write(&mut file(session, goal), &naming, now).unwrap()
+}
+
+/// Writes a file as it is written without a user.
+pub(super) fn write_automatic(
+    directory: &HandoffDirectory,
+    session: &str,
+    goal: &str,
+    now: Time,
+) -> Result<WrittenFile, FileError> {
+    directory.write(&mut file(session, goal), &FileNaming::Automatic, now)
 }
 
 pub(super) fn names(dir: &Path) -> Vec<String> {

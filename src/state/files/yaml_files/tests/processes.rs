@@ -83,16 +83,10 @@ fn lose_nothing(each: usize) {
     assert_eq!(goals.len(), CHILDREN * each);
     assert_eq!(names(&api).len(), 50);
     let ledger = fs::read_to_string(dir.path().join("ledgers/CONTINUITY_api.md")).unwrap();
-    let entries: Vec<_> = ledger
-        .split("\n\n")
-        .filter(|entry| !entry.trim().is_empty())
-        .collect();
-    assert_eq!(entries.len(), CHILDREN * each);
-    assert!(
-        entries
-            .iter()
-            .all(|entry| entry.starts_with("## ") && entry.contains("\n- goal: child "))
-    );
+    let entries = ledger.split("\n\n").filter(|entry| !entry.trim().is_empty());
+    let is_entry = |entry: &str| entry.starts_with("## ") && entry.contains("\n- goal: child ");
+    assert!(entries.clone().all(is_entry), "{ledger}");
+    assert_eq!(entries.count(), CHILDREN * each);
 }
 
 #[test]
@@ -159,12 +153,8 @@ fn what_a_killed_process_left_is_deleted_when_it_is_old() {
         fs::write(path, "half").unwrap();
     }
     let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
-    fs::File::options()
-        .write(true)
-        .open(&old)
-        .unwrap()
-        .set_modified(hour_ago)
-        .unwrap();
+    let file = fs::File::options().write(true).open(&old).unwrap();
+    file.set_modified(hour_ago).unwrap();
     write(&directory, "api", "two", at(60));
     assert!(!old.exists() && new.exists());
 }
