@@ -29,7 +29,7 @@ use crate::state::prices::Prices;
 use crate::state::store::SharedStore;
 use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
-use crate::state::telemetry::{ExchangeEvent, Metrics, Traces};
+use crate::state::telemetry::{ExchangeEvent, Metrics, ScrapedCounts, Traces};
 
 /// Event on its way to the log, the metrics, the journal and the traces.
 ///
@@ -137,13 +137,9 @@ impl Service {
             admin_certificate,
         } = parts;
         let journal = open_journal(&config);
-        let dropped = journal.clone();
-        metrics.count_dropped_by(move || dropped.dropped());
         let instance = instance::name(data.addr());
         let traces = open_traces(&config, &instance, &metrics);
         let documents = DocumentWriter::start(DocumentSettings::from_config(&config), Arc::clone(&store));
-        let counted = documents.clone();
-        metrics.count_documents_by(move || counted.counts());
         let mut app = App::new(config, Arc::clone(&store), seals)?;
         app.journal = journal.clone();
         app.documents = documents.clone();
@@ -152,11 +148,20 @@ impl Service {
         let gateway = server::slot(Arc::new(gateway(&app, Arc::clone(&events))?));
         let permits = app.config.limits.max_concurrent_requests;
         // Weak, because the metrics must not keep the gateway alive.
-        let (open, waiting) = (Arc::downgrade(&gateway), Arc::downgrade(&gateway));
-        let free = move || Some(open.upgrade()?.load().free_exchanges());
-        metrics.count_open_by(move || free().map_or(0, |free| permits.saturating_sub(free)));
-        let waiting = move || Some(waiting.upgrade()?.load().waiting_exchanges());
-        metrics.count_waiting_by(move || waiting().unwrap_or_default());
+        let serving = Arc::downgrade(&gateway);
+        let (dropped, written) = (journal.clone(), documents.clone());
+        metrics.count_by(move || {
+            let gateway = serving.upgrade().map(|gateway| gateway.load_full());
+            let free = gateway
+                .as_ref()
+                .map_or(permits, |gateway| gateway.free_exchanges());
+            ScrapedCounts {
+                open: permits.saturating_sub(free),
+                waiting: gateway.map_or(0, |gateway| gateway.waiting_exchanges()),
+                dropped: dropped.dropped(),
+                documents: written.counts(),
+            }
+        });
         let draining = Arc::new(AtomicBool::new(false));
         let (config, ends) = (Arc::clone(&app.config), Arc::clone(&draining));
         let ready = readiness::of(Arc::clone(&store), journal.clone(), config, ends);

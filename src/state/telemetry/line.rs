@@ -168,30 +168,27 @@ mod tests {
             event().line(),
             "0199a3c2-7d1e 200 /v1/messages claude-opus-5-5 312 KiB > 14 KiB 2310 ms, handed off 0199a3c2-7d1e, 2 legs"
         );
-        let nudged = with(ExchangeFacts {
+        let nudged = ExchangeFacts {
             nudges: vec![NudgeOutcome::Notified, NudgeOutcome::CloseHandoffs],
             ..ExchangeFacts::default()
-        });
-        assert!(
-            nudged
-                .line()
-                .ends_with(", nudged to hand off, nudging stopped: close handoffs")
-        );
-        let retried = with(ExchangeFacts {
+        };
+        let retried = ExchangeFacts {
             dropped_thinking: 2,
             thinking_retry: Some(ThinkingRetry::Accepted),
             ..ExchangeFacts::default()
-        });
-        assert!(
-            retried
-                .line()
-                .ends_with(", upstream dropped 2 thinking blocks, thinking left out")
-        );
-        let undone = with(ExchangeFacts {
+        };
+        let undone = ExchangeFacts {
             undo: Some(UndoOutcome::Undone),
             ..ExchangeFacts::default()
-        });
-        assert!(undone.line().ends_with(", handoff undone"));
+        };
+        for (facts, end) in [
+            (nudged, ", nudged to hand off, nudging stopped: close handoffs"),
+            (retried, ", upstream dropped 2 thinking blocks, thinking left out"),
+            (undone, ", handoff undone"),
+        ] {
+            let line = with(facts).line();
+            assert!(line.ends_with(end), "{line}");
+        }
         let quiet = ExchangeEvent {
             facts: ExchangeFacts {
                 status: 404,
@@ -239,13 +236,10 @@ mod tests {
             origin: "model",
             reason: Some(long),
             wire: "openai_responses",
-            model: None,
-            at_ms: 0,
             prompt_bytes: u64::MAX,
             before_bytes: u64::MAX,
             after_bytes: u64::MAX,
-            missing_items: Default::default(),
-            relookups: None,
+            ..HandoffEvent::default()
         };
         let text = logged(|| handoff.log_line());
         assert_eq!(text.lines().count(), 1, "{text}");

@@ -16,7 +16,7 @@ pub use charge::{BudgetUse, Charge, ProviderLimit};
 pub use facts::ExchangeFacts;
 pub(crate) use facts::{FACTS, Fact, FactValue, FilterKind, TextsOf, ValueOf};
 pub use line::size;
-pub use metrics::{Metrics, ModelPricing};
+pub use metrics::{Metrics, ModelPricing, ScrapedCounts};
 pub use otlp::{ParentSpan, Traces};
 pub use setup::start;
 
@@ -311,7 +311,7 @@ baton_core::named! {
 /// A handoff that fired. The field names are part of the API.
 ///
 /// It is logged and sent to live viewers when it is stored, and counted when its exchange ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HandoffEvent {
     pub id: String,
     /// Exchange that contains the handoff.

@@ -1,6 +1,5 @@
 //! One event as log fields and as a line.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
@@ -74,10 +73,8 @@ fn an_exchange_is_one_line_with_stable_field_names() {
     let tokens = Usage {
         input: 10,
         cache_read: 90,
-        cache_write: 0,
-        cache_write_long: 0,
         output: 5,
-        reasoning: 0,
+        ..Usage::default()
     };
     let event = ExchangeEvent {
         wire: Some(WireId::Anthropic),
@@ -146,19 +143,8 @@ fn the_reference_has_every_field_of_a_handoffs_line() {
     let (_, section) = page.split_once("\n## Log fields\n").unwrap();
     let section = section.split("\n## ").next().unwrap();
     let event = HandoffEvent {
-        id: "x".to_owned(),
-        exchange: "y".to_owned(),
-        conversation: "c".to_owned(),
-        origin: "model",
         reason: Some("done".to_owned()),
-        wire: "gemini",
-        model: None,
-        at_ms: 0,
-        prompt_bytes: 1,
-        before_bytes: 2,
-        after_bytes: 3,
-        missing_items: BTreeMap::new(),
-        relookups: None,
+        ..HandoffEvent::default()
     };
     let line = line_of(|| event.log());
     let fields = line.as_object().unwrap().keys();

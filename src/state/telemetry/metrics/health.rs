@@ -1,7 +1,5 @@
 //! Metrics of the process itself: readiness, the store, waiting requests, memory and descriptors.
 
-use std::sync::OnceLock;
-
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -11,13 +9,10 @@ use super::labels::{Labels, add, labels};
 /// Values of the label `operation`, in the order of [`HealthMetrics::note`].
 const OPERATIONS: [&str; 2] = ["read", "write"];
 
-type CountWaiting = Box<dyn Fn() -> usize + Send + Sync>;
-
 pub(super) struct HealthMetrics {
     ready: Gauge,
     store_up: Family<Labels, Gauge>,
     waiting: Gauge,
-    pub(super) count_waiting: OnceLock<CountWaiting>,
     /// Bytes of memory, and open descriptors. `None` if the system does not report them.
     process: Option<[Gauge; 2]>,
 }
@@ -29,7 +24,6 @@ impl HealthMetrics {
             ready: add(r, "baton_ready", "1 if every required dependency works and the process is not stopping, else 0", Gauge::default()),
             store_up: add(r, "baton_store_up", "1 if this operation of the store works, else 0", Family::default()),
             waiting: add(r, "baton_waiting_exchanges", "Requests that wait for a slot of limits.max_concurrent_requests", Gauge::default()),
-            count_waiting: OnceLock::new(),
             process: process().is_some().then(|| [
                 add(r, "process_resident_memory_bytes", "Resident memory", Gauge::default()),
                 add(r, "process_open_fds", "Open file descriptors", Gauge::default()),
@@ -48,11 +42,13 @@ impl HealthMetrics {
         }
     }
 
-    /// Updates the values that are read at each scrape.
+    /// Sets the number of waiting requests.
+    pub(super) fn note_waiting(&self, waiting: usize) {
+        self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+
+    /// Updates the values that the system reports.
     pub(super) fn refresh(&self) {
-        if let Some(count) = self.count_waiting.get() {
-            self.waiting.set(i64::try_from(count()).unwrap_or(i64::MAX));
-        }
         if let (Some(gauges), Some(values)) = (&self.process, process()) {
             for (gauge, value) in gauges.iter().zip(values) {
                 gauge.set(value);
@@ -80,7 +76,7 @@ mod tests {
         let mut registry = Registry::default();
         let health = HealthMetrics::new(&mut registry);
         health.note(false, [true, false]);
-        let _ = health.count_waiting.set(Box::new(|| 3));
+        health.note_waiting(3);
         health.refresh();
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();

@@ -29,11 +29,21 @@ use self::labels::{
 use super::facts::{ExchangeFacts, FACTS, Fact, FactCounter};
 use super::metrics::labels::{LabelledModels, PerWire, WireSeries};
 
-type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
-type CountDocuments = Box<dyn Fn() -> [u64; 3] + Send + Sync>;
-type CountOpen = Box<dyn Fn() -> usize + Send + Sync>;
 type Counters = Family<Labels, Counter>;
 type Histograms<L = Labels> = Family<L, Histogram, fn() -> Histogram>;
+
+/// Values that other parts of the process know, read at each scrape.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ScrapedCounts {
+    /// Exchanges in progress.
+    pub open: usize,
+    /// Requests that wait for an exchange permit.
+    pub waiting: usize,
+    /// Copies that the journal dropped.
+    pub dropped: u64,
+    /// Documents: written, failed, dropped.
+    pub documents: [u64; 3],
+}
 
 /// All metrics of a process.
 pub struct Metrics {
@@ -45,13 +55,11 @@ pub struct Metrics {
     added: Histograms,
     costs: CostMetrics,
     open: Gauge,
-    count_open: OnceLock<CountOpen>,
     health: HealthMetrics,
     journal_dropped: Counter,
-    count_dropped: OnceLock<CountDropped>,
     traces_dropped: Counter,
     documents: Counters,
-    count_documents: OnceLock<CountDocuments>,
+    counts: OnceLock<Box<dyn Fn() -> ScrapedCounts + Send + Sync>>,
     handoffs: Counters,
     handoff_lacked: Counters,
     handoff_prompt: Histograms,
@@ -116,43 +124,21 @@ impl Metrics {
             draft_tokens: add(r, "baton_draft_tokens", "Tokens of requests for such documents, by billing kind; included in the other token metrics", Family::default()),
             facts: counters().map(|(_, counter)| add(r, counter.name, counter.help, Family::default())).collect(),
             models: LabelledModels::default(),
-            count_open: OnceLock::new(),
-            count_dropped: OnceLock::new(),
-            count_documents: OnceLock::new(),
+            counts: OnceLock::new(),
             by_wire: PerWire::default(),
             registry,
         }
     }
 
-    /// Sets the callback that counts the open exchanges at each scrape. Only the first call has an effect.
-    pub fn count_open_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
+    /// Sets the callback that reads these values at each scrape. Only the first call has an effect.
+    pub fn count_by(&self, counts: impl Fn() -> ScrapedCounts + Send + Sync + 'static) {
         // A second proxy in the same process has its own metrics.
-        let _ = self.count_open.set(Box::new(count));
-    }
-
-    /// Sets the callback that counts waiting requests at each scrape. Only the first call has an effect.
-    pub fn count_waiting_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
-        // A second proxy in the same process has its own metrics.
-        let _ = self.health.count_waiting.set(Box::new(count));
+        let _ = self.counts.set(Box::new(counts));
     }
 
     /// Sets the result of the latest readiness check, and whether the store can be read and written.
     pub fn note_health(&self, is_ready: bool, store_up: [bool; 2]) {
         self.health.note(is_ready, store_up);
-    }
-
-    /// Sets the callback that counts the journal's dropped copies at each scrape. Only the first call has an
-    /// effect.
-    pub fn count_dropped_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
-        // A second proxy in the same process has its own metrics.
-        let _ = self.count_dropped.set(Box::new(count));
-    }
-
-    /// Sets the callback that counts documents at each scrape: written, failed, dropped. Only the first call
-    /// has an effect.
-    pub fn count_documents_by(&self, count: impl Fn() -> [u64; 3] + Send + Sync + 'static) {
-        // A second proxy in the same process has its own metrics.
-        let _ = self.count_documents.set(Box::new(count));
     }
 
     /// Returns the counter of exchanges whose spans were dropped, for the exporter.
@@ -165,17 +151,15 @@ impl Metrics {
     /// # Errors
     /// Never fails with these metrics. The encoder's signature requires the result.
     pub fn text(&self) -> Result<String, std::fmt::Error> {
-        if let Some(count) = self.count_open.get() {
-            self.open.set(i64::try_from(count()).unwrap_or(i64::MAX));
-        }
         self.health.refresh();
-        if let Some(count) = self.count_dropped.get() {
+        if let Some(counts) = self.counts.get() {
+            let counts = counts();
+            self.open.set(i64::try_from(counts.open).unwrap_or(i64::MAX));
+            self.health.note_waiting(counts.waiting);
             let known = self.journal_dropped.get();
             // A counter only grows, so it is raised to the journal's count.
-            self.journal_dropped.inc_by(count().saturating_sub(known));
-        }
-        if let Some(count) = self.count_documents.get() {
-            for (result, count) in DOCUMENT_RESULTS.into_iter().zip(count()) {
+            self.journal_dropped.inc_by(counts.dropped.saturating_sub(known));
+            for (result, count) in DOCUMENT_RESULTS.into_iter().zip(counts.documents) {
                 let counter = self.documents.get_or_create_owned(&labels([("result", result)]));
                 counter.inc_by(count.saturating_sub(counter.get()));
             }

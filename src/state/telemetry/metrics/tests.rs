@@ -13,19 +13,14 @@ fn event(model: &str) -> ExchangeEvent {
         wire: Some(WireId::Anthropic),
         model: Some(model.into()),
         handoffs: vec![HandoffEvent {
-            id: "a".into(),
-            exchange: "x".into(),
-            conversation: "c".into(),
             origin: "model",
-            reason: None,
             wire: "anthropic",
-            model: None,
-            at_ms: 0,
             prompt_bytes: 300,
             before_bytes: 400_000,
             after_bytes: 9_000,
             missing_items: [("rule", 2)].into(),
             relookups: Some(3),
+            ..HandoffEvent::default()
         }],
         facts: ExchangeFacts {
             nudges: vec![baton_core::nudge::NudgeOutcome::Notified],
@@ -45,7 +40,7 @@ fn event(model: &str) -> ExchangeEvent {
                     cache_write: 3,
                     cache_write_long: 1,
                     output: 4,
-                    reasoning: 0,
+                    ..Usage::default()
                 }),
             ],
             relookups: 3,
@@ -151,7 +146,7 @@ fn the_reference_has_every_metric_with_its_labels() {
     event.client = Some("ada".into());
     metrics.note_health(true, [true; 2]);
     metrics.record(&event);
-    metrics.count_documents_by(|| [1, 0, 0]);
+    metrics.count_by(ScrapedCounts::default);
     let text = crate::telemetry::prometheus::plain(&metrics.text().unwrap());
     let page = include_str!("../../../../docs/reference.md");
     let (_, section) = page.split_once("\n## Metrics\n").unwrap();
@@ -198,11 +193,15 @@ fn the_reference_has_every_metric_with_its_labels() {
 fn open_exchanges_are_counted_at_each_scrape() {
     let metrics = Metrics::new();
     assert!(metrics.text().unwrap().contains("baton_open_exchanges 0"));
-    metrics.count_open_by(|| 3);
-    assert!(metrics.text().unwrap().contains("baton_open_exchanges 3"));
-    metrics.count_dropped_by(|| 2);
+    metrics.count_by(|| ScrapedCounts {
+        open: 3,
+        dropped: 2,
+        ..ScrapedCounts::default()
+    });
     for _ in 0..2 {
-        assert!(metrics.text().unwrap().contains("baton_journal_dropped_total 2"));
+        let text = metrics.text().unwrap();
+        assert!(text.contains("baton_open_exchanges 3"));
+        assert!(text.contains("baton_journal_dropped_total 2"));
     }
 }
 

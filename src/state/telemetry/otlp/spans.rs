@@ -367,13 +367,9 @@ mod tests {
         let spans = of(&event());
         let leg = &spans[1];
         let value = |name: &str| {
-            let found = leg
-                .attributes
-                .iter()
-                .find(|attribute| attribute.key.as_str() == name);
-            found
-                .map(|attribute| attribute.value.to_string())
-                .unwrap_or_default()
+            let mut attributes = leg.attributes.iter();
+            let found = attributes.find(|attribute| attribute.key.as_str() == name);
+            found.map_or_else(String::new, |attribute| attribute.value.to_string())
         };
         assert_eq!(value("gen_ai.response.model"), "m-2");
         assert_eq!(value("gen_ai.response.id"), "msg_1");
@@ -414,17 +410,11 @@ mod tests {
         let event = ExchangeEvent {
             parent: ParentSpan::parse(given),
             leg_starts: vec![Duration::ZERO],
-            ..ExchangeEvent::new(
-                "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11",
-                "anthropic",
-                "POST /v1/messages",
-            )
+            ..ExchangeEvent::new("e", "anthropic", "POST /v1/messages")
         };
         let spans = of(&event);
-        assert_eq!(
-            spans[0].span_context.trace_id().to_string(),
-            "4bf92f3577b34da6a3ce929d0e0e4736"
-        );
+        let trace = spans[0].span_context.trace_id().to_string();
+        assert_eq!(trace, "4bf92f3577b34da6a3ce929d0e0e4736");
         assert_eq!(spans[0].parent_span_id.to_string(), "00f067aa0ba902b7");
         assert!(spans[0].parent_span_is_remote && !spans[1].parent_span_is_remote);
         assert_eq!(spans[1].parent_span_id, spans[0].span_context.span_id());
