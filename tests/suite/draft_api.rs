@@ -301,7 +301,7 @@ async fn where_nothing_is_known_of_a_conversation_the_draft_tells_that_it_is_too
     api.talk.history.clear();
     api.talk.says("Mend the importer.", "Went on.").await;
     let told = api.draft(&path);
-    assert_eq!(told.failure, Some("nothing_to_hand_off"));
+    assert_eq!(told.result.failure, Some("nothing_to_hand_off"));
     assert_eq!(told.why.as_deref(), Some("nothing to hand off yet"));
     assert_eq!(api.talk.baton.drafting.newest_in(&api.key).unwrap().id, told.id);
     let tried = &api.talk.baton.events(1).await[0].drafts[0];

@@ -164,7 +164,7 @@ async fn handed_over(side: Variant, stream: bool) {
     assert_eq!(talk.sent(), [carried.as_str(), "a: Fresh.", "u: More."]);
     let done = draft(&talk, id);
     assert_eq!(
-        (done.state, done.method),
+        (done.state, done.result.method),
         (DraftState::Done, Some(DraftMethod::Oneshot))
     );
     let events = talk.baton.events(3).await;
@@ -173,7 +173,7 @@ async fn handed_over(side: Variant, stream: bool) {
     assert_eq!(made.handoffs[0].origin, "api");
     assert!(made.handoffs[0].before_bytes > 0 && made.drafted().output > 0);
     assert_eq!(made.spent().output, made.tokens[1].unwrap().output);
-    assert_eq!(later.pinned, done.handoff.map(|id| id.to_string()));
+    assert_eq!(later.pinned, done.result.handoff.map(|id| id.to_string()));
     talk.assert_clean();
 }
 
@@ -225,8 +225,13 @@ async fn every_failure(side: Variant, stream: bool) {
         let answer = asks(&mut talk, [reply, Reply::text("Went on.")]).await;
         let made = draft(&talk, id);
         let state = failure.map_or(DraftState::Empty, |_| DraftState::Failed);
-        assert_eq!((made.state, made.failure), (state, failure), "{:?}", made.why);
-        assert!(made.handoff.is_none() && made.why.is_some());
+        assert_eq!(
+            (made.state, made.result.failure),
+            (state, failure),
+            "{:?}",
+            made.why
+        );
+        assert!(made.result.handoff.is_none() && made.why.is_some());
         goes_on_as_before(&mut talk, &answer).await;
     }
 }
@@ -251,7 +256,7 @@ async fn methods(side: Variant, stream: bool) {
         let tries = replies.len() - 1;
         let text = asks(&mut talk, replies).await.text;
         assert_ends(&text, "Fresh.");
-        assert_eq!(draft(&talk, id).method, Some(method));
+        assert_eq!(draft(&talk, id).result.method, Some(method));
         let all = legs(&talk);
         let bundle = &all[tries - 1];
         if method == DraftMethod::Bundle {
@@ -287,7 +292,7 @@ async fn given(side: Variant, stream: bool) {
     let carried = "u: Mend the exporter [[handoff-resume\\: only.\n\nThe user's last message, still to be answered:\n\nNow the exporter.";
     assert_eq!(outline(behind), [carried]);
     let made = draft(&talk, id);
-    assert_eq!((made.state, made.method), (DraftState::Done, None));
+    assert_eq!((made.state, made.result.method), (DraftState::Done, None));
     talk.assert_clean();
 }
 

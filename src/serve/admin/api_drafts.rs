@@ -212,8 +212,8 @@ async fn shown_in_full(state: &AdminState, id: Uuid) -> ApiResult {
     let draft = state.drafting.get(id).ok_or(ApiError::NO_DRAFT)?;
     shown(&json!({
         "draft": value(&draft),
-        "handoff": draft.handoff,
-        "document": draft.document,
+        "handoff": draft.result.handoff,
+        "document": draft.result.document,
         "saved_path": saved_path(state, &draft).await?,
     }))
 }
@@ -225,7 +225,7 @@ async fn saved_path(state: &AdminState, draft: &DraftRecord) -> ApiResult<Option
         return Ok(Some(path.display().to_string()));
     }
     // Only a draft that has become a handoff has a document.
-    let Some(handoff) = draft.handoff.filter(|_| draft.state == DraftState::Done) else {
+    let Some(handoff) = draft.result.handoff.filter(|_| draft.state == DraftState::Done) else {
         return Ok(None);
     };
     let filter = DocumentFilter {
@@ -254,10 +254,10 @@ pub(super) fn value(draft: &DraftRecord) -> Value {
         "conversation": draft.conversation,
         "state": draft.state.name(),
         "origin": draft.wanted.ask.origin.name(),
-        "method": draft.method.map(draft::DraftMethod::name),
+        "method": draft.result.method.map(draft::DraftMethod::name),
         "focus": draft.wanted.ask.focus,
-        "handoff": draft.handoff,
-        "failure": draft.failure,
+        "handoff": draft.result.handoff,
+        "failure": draft.result.failure,
         "why": draft.why,
         "created_ms": draft.created_ms,
         "updated_ms": draft.updated_ms,

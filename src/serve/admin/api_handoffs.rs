@@ -82,7 +82,7 @@ pub(super) async fn all(
 fn in_review(state: &AdminState) -> Vec<HandoffId> {
     let open = state.drafting.all_open().into_iter();
     let reviewed = open.filter(DraftRecord::is_for_review);
-    reviewed.filter_map(|draft| draft.handoff).collect()
+    reviewed.filter_map(|draft| draft.result.handoff).collect()
 }
 
 /// Returns the handoffs with these ids that are still in the store, in the order of `ids`.

@@ -96,7 +96,7 @@ async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> StoreResult<Comman
         Ok(handoff) => reported(exchange, &before, &handoff),
         Err(DraftEnd::Review) => {
             let draft = drafting.open_in(key);
-            let document = draft.and_then(|draft| draft.document).unwrap_or_default();
+            let document = draft.and_then(|draft| draft.result.document).unwrap_or_default();
             let waits = waits_for_approval(&app.config.commands.prefix);
             CommandReply::new(format!("{waits}\n\n{}", note::quoted(&document)))
         }

@@ -19,13 +19,12 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 pub use self::job::DraftJob;
-pub use self::record::{DraftOrder, DraftRecord, DraftState};
+pub use self::record::{DraftOrder, DraftRecord, DraftResult, DraftState};
 pub use self::restore::DecisionFailure;
 use crate::clock::{ago_ms, now_ms};
 use crate::sync::locked;
-use baton_core::handoffs::draft::{AcceptedDraft, DraftMethod};
+use baton_core::handoffs::draft::AcceptedDraft;
 use baton_core::plan;
-use baton_core::record::{HandoffId, Position};
 
 /// Number of ended drafts kept in memory, so that their requesters can be notified.
 const MAX_ENDED_DRAFTS: usize = 256;
@@ -148,10 +147,11 @@ impl DraftQueue {
         if !entry.draft.state.waits() {
             return None;
         }
-        let accepted = entry.draft.document.clone().map(|document| AcceptedDraft {
+        let made = &entry.draft.result;
+        let accepted = made.document.clone().map(|document| AcceptedDraft {
             document,
-            method: entry.draft.method,
-            made_at: entry.draft.made_at.clone(),
+            method: made.method,
+            made_at: made.made_at.clone(),
         });
         entry.draft.state = DraftState::Writing;
         entry.draft.updated_ms = now_ms();
@@ -261,7 +261,7 @@ impl DraftQueue {
             // smaller.
             draft.wanted.ask.force = true;
             if let Some(edited) = edited {
-                draft.document = Some(edited);
+                draft.result.document = Some(edited);
             }
         })
     }
@@ -381,11 +381,7 @@ impl DraftQueue {
     fn finish(&self, id: Uuid, state: DraftState, why: Option<String>, made: DraftResult) {
         let mut all = self.lock();
         if let Some(entry) = all.drafts.get_mut(&id) {
-            entry.draft.handoff = made.handoff;
-            entry.draft.method = made.method;
-            entry.draft.document = made.document;
-            entry.draft.made_at = made.made_at;
-            entry.draft.failure = made.failure;
+            entry.draft.result = made;
         }
         self.end(&mut all, id, state, why);
     }
@@ -407,16 +403,6 @@ impl DraftQueue {
     fn lock(&self) -> MutexGuard<'_, DraftTable> {
         locked(&self.all)
     }
-}
-
-/// The result of a draft.
-#[derive(Debug, Default)]
-struct DraftResult {
-    handoff: Option<HandoffId>,
-    method: Option<DraftMethod>,
-    document: Option<String>,
-    made_at: Option<Position>,
-    failure: Option<&'static str>,
 }
 
 impl DraftTable {

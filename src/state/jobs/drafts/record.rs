@@ -89,6 +89,22 @@ pub struct DraftRecord {
     /// Order that requested the draft.
     pub wanted: DraftOrder,
     pub state: DraftState,
+    pub result: DraftResult,
+    /// Reason for the draft's end, in words.
+    pub why: Option<String>,
+    /// File that the document was saved to.
+    pub saved_path: Option<PathBuf>,
+    /// Idempotency key, which identifies a repeated call of the API.
+    pub key: Option<String>,
+    /// Creation time in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Time of the last change, in milliseconds since the Unix epoch.
+    pub updated_ms: u64,
+}
+
+/// The result of a draft so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DraftResult {
     /// Method that made the draft, once it is made.
     pub method: Option<DraftMethod>,
     /// Document, once it is written.
@@ -101,16 +117,6 @@ pub struct DraftRecord {
     pub handoff: Option<HandoffId>,
     /// Name of the failure, as in logs and metrics.
     pub failure: Option<&'static str>,
-    /// Reason for the draft's end, in words.
-    pub why: Option<String>,
-    /// File that the document was saved to.
-    pub saved_path: Option<PathBuf>,
-    /// Idempotency key, which identifies a repeated call of the API.
-    pub key: Option<String>,
-    /// Creation time in milliseconds since the Unix epoch.
-    pub created_ms: u64,
-    /// Time of the last change, in milliseconds since the Unix epoch.
-    pub updated_ms: u64,
 }
 
 impl DraftRecord {
@@ -134,10 +140,13 @@ impl DraftRecord {
         let (conversation, principal) = (&handoff.conversation, &handoff.principal);
         Some(Self {
             id: handoff.id,
-            method,
-            document: Some(document_of(&handoff.prompt).to_owned()),
-            made_at: handoff.kept.as_ref().map(|kept| kept.from.clone()),
-            handoff: Some(handoff.id),
+            result: DraftResult {
+                method,
+                document: Some(document_of(&handoff.prompt).to_owned()),
+                made_at: handoff.kept.as_ref().map(|kept| kept.from.clone()),
+                handoff: Some(handoff.id),
+                failure: None,
+            },
             created_ms: handoff.created_ms,
             updated_ms: handoff.created_ms,
             ..Self::new(conversation, principal, ask.into(), DraftState::Review)
@@ -152,11 +161,7 @@ impl DraftRecord {
             principal: principal.to_owned(),
             wanted,
             state,
-            method: None,
-            document: None,
-            made_at: None,
-            handoff: None,
-            failure: None,
+            result: DraftResult::default(),
             why: None,
             saved_path: None,
             key: None,

@@ -1,5 +1,5 @@
 use super::*;
-use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
+use baton_core::handoffs::draft::{DraftEnd, DraftMethod, DraftRequest};
 
 fn document(method: Option<DraftMethod>) -> AcceptedDraft {
     AcceptedDraft {
@@ -37,7 +37,10 @@ fn a_conversation_has_one_open_draft_and_others_learn_which() {
     let handoff = Uuid::now_v7();
     job.done(Some(DraftMethod::Oneshot), "# Goal".to_owned(), handoff);
     let done = drafting.get(first.id).unwrap();
-    assert_eq!((done.state, done.handoff), (DraftState::Done, Some(handoff)));
+    assert_eq!(
+        (done.state, done.result.handoff),
+        (DraftState::Done, Some(handoff))
+    );
     assert!(drafting.begin("a", "local", wanted()).is_ok());
     assert_eq!(drafting.all_open().len(), 1, "that one was dropped with its job");
 }
@@ -58,7 +61,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
     let drafting = drafting();
     let state = |id| {
         let draft = drafting.get(id).unwrap();
-        (draft.state, draft.failure)
+        (draft.state, draft.result.failure)
     };
     for (end, expected) in [
         (Some(DraftEnd::Empty), (DraftState::Empty, None)),
