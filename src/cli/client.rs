@@ -161,9 +161,9 @@ fn command(agent: &'static AgentSetup, url: &str, key: &str) -> String {
 
 /// URL of the proxy for other machines, as far as the config shows it.
 fn client_url(config: &Config) -> String {
-    let listen = config.server.listen;
+    let listen = config.server.at.listen;
     match config.server.hosts.first() {
-        Some(host) => format!("{}://{host}:{}", config.server.scheme(), listen.port()),
+        Some(host) => format!("{}://{host}:{}", config.server.at.scheme(), listen.port()),
         None => running::url(config, running::reachable(listen)),
     }
 }

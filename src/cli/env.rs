@@ -130,7 +130,7 @@ fn address(config: &Config) -> CliResult<(String, bool)> {
     if let RunState::Running(Some(process)) = running::find(&config.state_dir) {
         return Ok((process.data, true));
     }
-    let listen = config.server.listen;
+    let listen = config.server.at.listen;
     // The system picks the port when the proxy starts, so the URL is unknown until then.
     if listen.port() == 0 {
         let message = "no proxy is running, and `server.listen` has port 0";

@@ -31,7 +31,12 @@ pub(super) struct LoadedConfig {
 /// Versions of all files whose change reloads the config: the config file and those that it names.
 fn versions(own: Option<FileVersion>, config: &Config) -> Vec<FileVersion> {
     let (server, admin) = (&config.server, &config.admin);
-    let tls = [&server.tls_cert, &server.tls_key, &admin.tls_cert, &admin.tls_key];
+    let tls = [
+        &server.at.tls_cert,
+        &server.at.tls_key,
+        &admin.at.tls_cert,
+        &admin.at.tls_key,
+    ];
     let roots = config.upstreams.values().map(|upstream| &upstream.ca_file);
     let others = [&config.bill.prices, &server.clients_dir];
     let named = tls.into_iter().chain(roots).chain(others);

@@ -194,7 +194,7 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
             "baton: {named} is not a known agent; it gets {names}"
         ))?;
     }
-    let configured = config.server.listen;
+    let configured = config.server.at.listen;
     if proxy.started_by_run && configured.port() != 0 && port(&proxy.data) != Some(configured.port()) {
         let data = visible(&proxy.data);
         out.line(format_args!(
@@ -331,7 +331,7 @@ impl AgentRun<'_> {
             let configured = self.config.upstreams.get(*upstream);
             configured.map_or("", |upstream| upstream.base_url.as_str())
         };
-        let listen = self.config.server.listen.to_string();
+        let listen = self.config.server.at.listen.to_string();
         // `baton env` may have set it for a proxy that has ended since.
         let before = std::env::var(agents::URL).unwrap_or_default();
         let own = [self.proxy.data.as_str(), &listen, &before];

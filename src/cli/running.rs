@@ -148,12 +148,12 @@ pub(super) fn serving_at(dir: &Path, address: SocketAddr) -> Option<Process> {
 
 /// The URL of a data listener at this address.
 pub(super) fn url(config: &Config, address: SocketAddr) -> String {
-    format!("{}://{address}", config.server.scheme())
+    format!("{}://{address}", config.server.at.scheme())
 }
 
 /// The URL of an admin listener at this address.
 pub(super) fn admin_url(config: &Config, address: SocketAddr) -> String {
-    format!("{}://{address}", config.admin.scheme())
+    format!("{}://{address}", config.admin.at.scheme())
 }
 
 /// An address at which this machine reaches a listener.

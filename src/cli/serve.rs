@@ -108,11 +108,11 @@ async fn serve(mut config: Config, loaded: LoadedConfig, for_agents: bool, out: 
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
     let (data, admin) = listen(&mut config, for_agents).await?;
-    let certificate = Certificate::configured(config.admin.tls());
+    let certificate = Certificate::configured(config.admin.at.tls());
     let admin_certificate =
-        certificate.map_err(|error| cannot_listen(&error, &config, config.admin.listen, ADMIN_NAMES))?;
+        certificate.map_err(|error| cannot_listen(&error, &config, config.admin.at.listen, ADMIN_NAMES))?;
     // The bound port, because browsers on the data listener are shown this address.
-    config.admin.listen = admin.local_addr()?;
+    config.admin.at.listen = admin.local_addr()?;
     let service = Service::new(ServiceParts {
         config: config.clone(),
         metrics,
@@ -144,12 +144,12 @@ async fn listen(config: &mut Config, any_port: bool) -> CliResult<(server::Bound
     let taken = |error: &io::Error| any_port && error.kind() == io::ErrorKind::AddrInUse;
     let mut bound = server::bind(config);
     if bound.as_ref().is_err_and(taken) {
-        config.server.listen.set_port(0);
+        config.server.at.listen.set_port(0);
         bound = server::bind(config);
     }
-    let (data, names) = (config.server.listen, ["server.listen", "--listen"]);
+    let (data, names) = (config.server.at.listen, ["server.listen", "--listen"]);
     let bound = bound.map_err(|error| cannot_listen(&error, config, data, names))?;
-    let admin = config.admin.listen;
+    let admin = config.admin.at.listen;
     let listener = running::listen(admin, any_port).await;
     let listener = listener.map_err(|error| cannot_listen(&error, config, admin, ADMIN_NAMES))?;
     Ok((bound, listener))
@@ -165,7 +165,7 @@ fn announce(
     for_agents: bool,
     out: &mut Out,
 ) -> CliResult<Option<StateDirLock>> {
-    let admin = config.admin.listen;
+    let admin = config.admin.at.listen;
     let here = running::url(config, reachable(data));
     let claim = claim(
         config,
@@ -214,6 +214,7 @@ fn claim(
         admin,
         admin_certificate: config
             .admin
+            .at
             .tls()
             .and_then(|(chain, _)| std::path::absolute(chain).ok()),
         version: env!("CARGO_PKG_VERSION").to_owned(),

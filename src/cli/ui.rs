@@ -64,13 +64,13 @@ pub(super) fn run(args: &UiArgs, out: &mut Out) -> CliResult {
 
 async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> CliResult {
     let state = read_only(config)?;
-    let wanted = config.admin.listen;
+    let wanted = config.admin.at.listen;
     let listener = running::listen(wanted, true).await;
     let listener = listener
         .map_err(|error| Exit::UNAVAILABLE.failure(format!("failed to listen on {wanted}: {error}")))?;
     // A listener on all addresses has none that a browser can open.
     let page = running::admin_url(config, reachable(listener.local_addr()?));
-    let certificate = Certificate::configured(config.admin.tls());
+    let certificate = Certificate::configured(config.admin.at.tls());
     let certificate = certificate.map_err(|error| Exit::CONFIG.failure(error.to_string()))?;
     out.line(format_args!("inspector on {page}, read-only; Ctrl-C stops it"))?;
     open_browser(args, &page);

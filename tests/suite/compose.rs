@@ -131,7 +131,7 @@ fn what_it_says_fits_the_config_the_balancers_and_the_dockerfile() {
         let config = config(service);
         assert_eq!(service["hostname"], json!(name));
         assert_eq!(
-            (config.server.listen.port(), config.admin.listen.port()),
+            (config.server.at.listen.port(), config.admin.at.listen.port()),
             (8787, 8788)
         );
         assert_eq!(

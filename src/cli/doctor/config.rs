@@ -35,7 +35,7 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
 pub(super) fn warnings(config: &Config) -> Vec<Finding> {
     let mut findings = problems(&config.refused_clients);
     findings.extend(unreached_thresholds(&config.handoff));
-    findings.extend(open_listener(config, config.server.listen));
+    findings.extend(open_listener(config, config.server.at.listen));
     findings.extend(team(config));
     findings.extend(plain_http(config));
     findings.extend(open_to_others(config));
@@ -85,19 +85,19 @@ fn team(config: &Config) -> Vec<Finding> {
         Finding::warning(key, message, help)
     };
     let rows = [
-        (has_clients && is_open(server.listen) && server.tls().is_none()).then(|| {
+        (has_clients && is_open(server.at.listen) && server.at.tls().is_none()).then(|| {
             let help = "set `server.tls_cert` and `server.tls_key`, or leave it if a load balancer with TLS is before it";
-            plain("server.listen", "the clients' keys and all prompts", server.listen, help)
+            plain("server.listen", "the clients' keys and all prompts", server.at.listen, help)
         }),
-        is_open(admin.listen).then(|| {
+        is_open(admin.at.listen).then(|| {
             let help = "listen on 127.0.0.1, or leave it if only a trusted network reaches it";
-            plain("admin.listen", "the token and all prompts", admin.listen, help)
+            plain("admin.listen", "the token and all prompts", admin.at.listen, help)
         }),
         (has_clients && admin.token.is_none()).then(|| {
             let message = "without a token every user of this machine can read the prompts of all clients";
             Finding::warning("admin.token", message, "set it")
         }),
-        (!has_clients && !server.hosts.is_empty() && !is_open(server.listen)).then(|| {
+        (!has_clients && !server.hosts.is_empty() && !is_open(server.at.listen)).then(|| {
             let message = "others reach this listener by these names, and none of them needs a key";
             Finding::warning("server.hosts", message, "add a [[clients]] entry for each user, or leave it if you are the only one")
         }),
@@ -207,24 +207,16 @@ mod tests {
             panic!()
         };
         assert_eq!(warning.subject, "handoff.nudge_at");
-        assert!(
-            warning
-                .message
-                .ends_with("never reach it: gemini (50%), qwen (70%)"),
-            "{warning:?}"
-        );
+        let agents = "never reach it: gemini (50%), qwen (70%)";
+        assert!(warning.message.ends_with(agents), "{warning:?}");
         policy.thresholds.auto_at = 0.75;
         policy.subagents.nudge_at = Some(0.5);
         policy.subagents.auto_at = Some(0.95);
-        let keys: Vec<_> = unreached_thresholds(&policy)
-            .iter()
-            .map(|warning| warning.subject.clone())
-            .collect();
-        assert_eq!(
-            keys,
-            ["handoff.nudge_at", "handoff.auto_at", "handoff.subagent_auto_at"]
-        );
-        let late = &unreached_thresholds(&policy)[2].message;
+        let warnings = unreached_thresholds(&policy);
+        let keys = warnings.iter().map(|warning| warning.subject.as_str());
+        let expected = ["handoff.nudge_at", "handoff.auto_at", "handoff.subagent_auto_at"];
+        assert_eq!(keys.collect::<Vec<_>>(), expected);
+        let late = &warnings[2].message;
         for agent in ["claude (84% with a window of 200000 tokens)", "codex (90%)"] {
             assert!(late.contains(agent), "{late}");
         }
@@ -270,15 +262,12 @@ mod tests {
             ("[::]:8787", true),
             ("10.0.0.5:0", true),
         ] {
-            config.server.listen = listen.parse().unwrap();
-            let warning = open_listener(&config, config.server.listen);
+            config.server.at.listen = listen.parse().unwrap();
+            let warning = open_listener(&config, config.server.at.listen);
             assert_eq!(warning.is_some(), open, "{listen}");
             if let Some(warning) = warning {
-                let help = warning.help.clone().unwrap();
-                assert!(
-                    warning.message.contains(listen) && help.contains("[[clients]]"),
-                    "{warning:?}"
-                );
+                assert!(warning.message.contains(listen), "{warning:?}");
+                assert!(warning.help.unwrap().contains("[[clients]]"), "{listen}");
             }
         }
     }
@@ -294,17 +283,16 @@ mod tests {
         let clients = "[[clients]]\nname = 'ada'\nkey = '0123456789abcdef'\n";
         let token = "admin.token = 'words-of-the-operators'\n";
         let open = "server.listen = '0.0.0.0:1'\n";
-        assert_eq!(subjects(""), "");
-        assert_eq!(subjects(clients), "admin.token");
-        assert_eq!(subjects(&format!("{token}{open}{clients}")), "server.listen");
-        assert_eq!(
-            subjects(&format!("{token}admin.listen = '0.0.0.0:2'\n")),
-            "admin.listen"
-        );
-        assert_eq!(subjects("server.hosts = ['baton.example']\n"), "server.hosts");
-        assert_eq!(
-            subjects(&format!("{token}server.hosts = ['baton.example']\n{clients}")),
-            ""
-        );
+        let hosts = "server.hosts = ['baton.example']\n";
+        for (parts, expected) in [
+            (&[][..], ""),
+            (&[clients], "admin.token"),
+            (&[token, open, clients], "server.listen"),
+            (&[token, "admin.listen = '0.0.0.0:2'\n"], "admin.listen"),
+            (&[hosts], "server.hosts"),
+            (&[token, hosts, clients], ""),
+        ] {
+            assert_eq!(subjects(&parts.concat()), expected, "{parts:?}");
+        }
     }
 }

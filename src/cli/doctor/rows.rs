@@ -61,7 +61,7 @@ fn proxy(installation: &Installation) -> Vec<Finding> {
             return vec![Finding::warning(subject, message, help)];
         }
         RunState::Nobody => {
-            let listen = installation.config.server.listen;
+            let listen = installation.config.server.at.listen;
             let message = format!("not running; `baton serve` would listen at {listen}");
             return vec![Finding::ok(subject, message)];
         }
@@ -102,8 +102,8 @@ fn ago(then_ms: u64) -> String {
 fn ports(installation: &Installation) -> Vec<Finding> {
     let config = &installation.config;
     let rows = [
-        ("server.listen", config.server.listen),
-        ("admin.listen", config.admin.listen),
+        ("server.listen", config.server.at.listen),
+        ("admin.listen", config.admin.at.listen),
     ];
     rows.map(|(key, address)| port(key, address, &config.state_dir))
         .into()
@@ -382,7 +382,7 @@ fn proxy_url(installation: &Installation) -> String {
         return process.data.clone();
     }
     let config = &installation.config;
-    running::url(config, running::reachable(config.server.listen))
+    running::url(config, running::reachable(config.server.at.listen))
 }
 
 /// Warns of a chosen sign-in that does not reach baton, and of one that its provider's terms exclude.

@@ -29,15 +29,8 @@ fn severities(findings: &[Finding]) -> Vec<FindingSeverity> {
 
 #[test]
 fn a_refusal_counts_as_reachable() {
-    let found = judged(
-        &[
-            probe("a", Ok(401)),
-            probe("b", Ok(404)),
-            probe("c", Ok(503)),
-            probe("d", Err("no such host")),
-        ],
-        &BTreeSet::new(),
-    );
+    let answers = [Ok(401), Ok(404), Ok(503), Err("no such host")];
+    let found = judged(&answers.map(|answer| probe("a", answer)), &BTreeSet::new());
     use FindingSeverity::{Ok as Fine, Warning};
     assert_eq!(severities(&found), [Fine, Fine, Warning, Warning]);
     assert_eq!(found[0].message, "https://a.example answers (status 401)");
@@ -45,26 +38,16 @@ fn a_refusal_counts_as_reachable() {
 
 #[test]
 fn an_unreachable_upstream_is_an_error_where_it_is_used() {
-    let probes = [
-        probe("a", Err("no route")),
-        probe("b", Err("no route")),
-        probe("c", Ok(401)),
-    ];
+    let unreached = Err("no route");
+    let probes = [probe("a", unreached), probe("b", unreached), probe("c", Ok(401))];
     let found = judged(&probes, &BTreeSet::from(["b".to_owned()]));
-    assert_eq!(
-        severities(&found),
-        [
-            FindingSeverity::Warning,
-            FindingSeverity::Error,
-            FindingSeverity::Ok
-        ]
-    );
-    let help = |finding: &Finding| finding.help.clone().unwrap();
-    assert!(
-        help(&found[0]).starts_with("ignore this if you do not use it"),
-        "{found:?}"
-    );
-    assert!(help(&found[1]).starts_with("check network"), "{found:?}");
+    use FindingSeverity::{Error, Ok as Fine, Warning};
+    assert_eq!(severities(&found), [Warning, Error, Fine]);
+    let begins = ["ignore this if you do not use it", "check network"];
+    for (finding, begins) in found.iter().zip(begins) {
+        let help = finding.help.as_deref().unwrap();
+        assert!(help.starts_with(begins), "{found:?}");
+    }
 }
 
 #[test]
@@ -77,12 +60,8 @@ fn without_a_network_there_is_one_finding() {
         let found = judged(&probes, &used.map(str::to_owned).into_iter().collect());
         assert_eq!(severities(&found), [severity]);
         assert_eq!(found[0].subject, "network");
-        assert!(
-            found[0]
-                .message
-                .starts_with("none of 2 upstreams can be reached; https://"),
-            "{found:?}"
-        );
+        let none = "none of 2 upstreams can be reached; https://";
+        assert!(found[0].message.starts_with(none), "{found:?}");
     }
 }
 
@@ -92,12 +71,7 @@ fn an_upstream_is_used_if_the_journal_or_the_config_names_it() {
         let file = Some(("my.toml", text));
         Config::from_text(file, &Environment::default(), &Flags::default()).unwrap()
     };
-    let names = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect::<BTreeSet<_>>()
-    };
+    let names = |names: &[&str]| names.iter().copied().map(str::to_owned).collect::<BTreeSet<_>>();
     assert_eq!(used(&load(""), names(&[])), names(&[]));
     assert_eq!(used(&load(""), names(&["openai"])), names(&["openai"]));
     let own = load("upstreams.gemini.base_url = 'http://box'\nupstreams.mine.base_url = 'http://mine'\n");
@@ -115,31 +89,16 @@ fn a_question_is_turned_into_something_to_do() {
 #[test]
 fn every_warning_and_error_has_advice() {
     let names: Vec<_> = CHECKS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(
-        names,
-        [
-            "config",
-            "proxy",
-            "ports",
-            "store",
-            "journal",
-            "upstreams",
-            "agents",
-            "sign-ins",
-            "budget"
-        ]
-    );
+    let expected = "config proxy ports store journal upstreams agents sign-ins budget";
+    assert_eq!(names.join(" "), expected);
     let mut config = Config::default_for_tests();
     config.upstreams.clear();
     let dir = tempfile::tempdir().unwrap();
     config.state_dir = dir.path().join("state");
     for row in examine(&Installation::new(config, true)) {
         let finding = row.finding;
-        assert_eq!(
-            finding.help.is_some(),
-            finding.severity != FindingSeverity::Ok,
-            "{finding:?}"
-        );
+        let is_fine = finding.severity == FindingSeverity::Ok;
+        assert_eq!(finding.help.is_none(), is_fine, "{finding:?}");
     }
 }
 
@@ -149,25 +108,25 @@ fn a_stop_of_the_brake_is_reported_with_its_exchange() {
     let mut config = Config::default_for_tests();
     config.state_dir = dir.path().join("state");
     let mut installation = Installation::new(config, false);
-    let budget = |installation: &Installation| {
-        let found = examine(installation)
-            .into_iter()
-            .find(|row| row.check == "budget");
-        found.unwrap().finding
+    let budgets = |installation: &Installation| -> Vec<Finding> {
+        let all = examine(installation).into_iter();
+        let found = all.filter(|row| row.check == "budget");
+        found.map(|row| row.finding).collect()
     };
-    assert_eq!(budget(&installation), Finding::ok("brake", "no budget is set"));
+    let journal = |newest| {
+        let totals = Default::default();
+        Ok(Some(JournalSummary { totals, newest }))
+    };
+    assert_eq!(budgets(&installation), [Finding::ok("brake", "no budget is set")]);
     installation.config.brake.session.microdollars = 5;
-    let ok = budget(&installation);
+    let ok = &budgets(&installation)[0];
     assert_eq!(ok.message, "no agent was stopped recently");
     let mut newest = vec![ExchangeRow::default(), ExchangeRow::default()];
     newest[0].event.brake = Some(BrakeOutcome::Released);
     newest[1].event.brake = Some(BrakeOutcome::StoppedLoop);
     newest[1].id = "exchange-1".to_owned();
-    installation.journal = Ok(Some(JournalSummary {
-        totals: Default::default(),
-        newest,
-    }));
-    let stopped = budget(&installation);
+    installation.journal = journal(newest);
+    let stopped = &budgets(&installation)[0];
     assert_eq!(stopped.severity, FindingSeverity::Warning);
     assert!(stopped.message.ends_with(": exchange-1"), "{stopped:?}");
     let mut row = ExchangeRow {
@@ -181,21 +140,16 @@ fn a_stop_of_the_brake_is_reported_with_its_exchange() {
     }];
     let mut limited = |opens_ms| {
         row.event.provider_limit = Some(ProviderLimit { opens_ms });
-        let newest = vec![row.clone()];
-        installation.journal = Ok(Some(JournalSummary {
-            totals: Default::default(),
-            newest,
-        }));
-        let found = examine(&installation).into_iter();
-        let found = found.filter(|row| row.check == "budget");
-        found
-            .map(|row| (row.finding.subject, row.finding.message))
-            .collect::<Vec<_>>()
+        installation.journal = journal(vec![row.clone()]);
+        budgets(&installation)
     };
     let found = limited(Some(now_ms() + 3_600_000));
-    assert_eq!(found[1], ("subscription".to_owned(), "used: 5h 100%".to_owned()));
-    assert_eq!(found[2].0, "anthropic");
-    assert!(found[2].1.contains("it opens again at "), "{found:?}");
+    assert_eq!(
+        (&*found[1].subject, &*found[1].message),
+        ("subscription", "used: 5h 100%")
+    );
+    assert_eq!(found[2].subject, "anthropic");
+    assert!(found[2].message.contains("it opens again at "), "{found:?}");
     for over in [Some(now_ms() - 1), None] {
         assert_eq!(limited(over).len(), 2);
     }

@@ -114,7 +114,7 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
         return Err(failure);
     }
     out.line(format_args!("wrote {}", path.display()))?;
-    let here = running::reachable(config.server.listen);
+    let here = running::reachable(config.server.at.listen);
     match here.port() {
         0 => out.line(
             "started; set `server.listen` to a fixed port, so that agents can have the URL in their config",

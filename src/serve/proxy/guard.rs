@@ -27,7 +27,7 @@ impl OriginGuard {
     pub(super) fn host(&self, parts: &Parts) -> Result<(), Fault> {
         let mut names = host_names(parts)?;
         // Other machines reach this listener, and only its operator knows its names: without a list, any name passes.
-        let open = !self.server.listen.ip().is_loopback() && self.server.hosts.is_empty();
+        let open = !self.server.at.listen.ip().is_loopback() && self.server.hosts.is_empty();
         match names.find(|name| !open && !self.is_ours(name)) {
             None => Ok(()),
             Some(name) => Err(Fault::because(Code::FOREIGN_HOST, name)),
@@ -57,7 +57,7 @@ impl OriginGuard {
     fn is_ours(&self, authority: &str) -> bool {
         hosts::without_port(authority).is_some_and(|host| {
             hosts::is_loopback(host)
-                || hosts::is_address(host, self.server.listen.ip())
+                || hosts::is_address(host, self.server.at.listen.ip())
                 || self.server.hosts.contains(&hosts::normal(host))
         })
     }
@@ -101,7 +101,7 @@ mod tests {
 
     fn guard(listen: &str, hosts: &[&str]) -> OriginGuard {
         let mut server = testing::config("http://127.0.0.1:9").server;
-        server.listen = listen.parse::<SocketAddr>().unwrap();
+        server.at.listen = listen.parse::<SocketAddr>().unwrap();
         server.hosts = hosts.iter().map(|h| (*h).to_owned()).collect();
         server.origins = vec!["http://localhost:3000".to_owned(), "app://obsidian.md".to_owned()];
         OriginGuard::new(&server)

@@ -78,9 +78,9 @@ pub(super) fn asks_for_welcome(parts: &http::request::Parts) -> bool {
 /// `HEAD /` at each start).
 pub(super) fn welcome(admin: &Admin) -> AgentResponse {
     // A listener on all addresses has no URL to show, only its port.
-    let seen = match admin.listen.ip().is_unspecified() {
-        true => format!("port {} of this machine", admin.listen.port()),
-        false => format!("{}://{}/", admin.scheme(), admin.listen),
+    let seen = match admin.at.listen.ip().is_unspecified() {
+        true => format!("port {} of this machine", admin.at.listen.port()),
+        false => format!("{}://{}/", admin.at.scheme(), admin.at.listen),
     };
     let line = format!("baton, a proxy for the APIs of language models; its inspector is at {seen}\n");
     let mut response = Response::new(ResponseBody::whole(line));

@@ -102,8 +102,8 @@ struct Http {
 /// # Errors
 /// The address is in use or not allowed, or the certificate cannot be read.
 pub fn bind(config: &Config) -> io::Result<Bound> {
-    let tls = Certificate::configured(config.server.tls())?;
-    let listener = listener(config.server.listen)?;
+    let tls = Certificate::configured(config.server.at.tls())?;
+    let listener = listener(config.server.at.listen)?;
     Ok(Bound {
         addr: listener.local_addr()?,
         listener,

@@ -1,6 +1,5 @@
 //! Test helpers: scripted upstreams over plain sockets, and the real listener.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -14,122 +13,38 @@ use tokio::sync::oneshot;
 use super::{Gateway, server};
 use crate::app::App;
 use crate::state::config::*;
+use crate::state::store::sqlite::SqliteStore;
 use crate::state::telemetry::ExchangeEvent;
-use baton_core::handoffs::carry::CarryScope;
-use baton_core::handoffs::draft::ReviewPolicy;
+use baton_core::marker::seal::SealKey;
 
 /// A config whose upstreams are all at `base_url`.
 pub(crate) fn config(base_url: &str) -> Config {
-    let upstream = UpstreamConfig {
-        base_url: base_url.to_owned(),
-        wire: None,
-        headers: Vec::new(),
-        api_key: None,
-        connect: Duration::from_secs(2),
-        idle: Duration::from_secs(5),
-        paths: Vec::new(),
-        trace_context: false,
-        ca_file: None,
-    };
-    let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
+    let mut config = Config::default_for_tests();
+    for upstream in config.upstreams.values_mut() {
+        base_url.clone_into(&mut upstream.base_url);
+        (upstream.connect, upstream.idle) = (Duration::from_secs(2), Duration::from_secs(5));
+    }
+    config.server.hosts = ["baton", "x"].map(str::to_owned).to_vec();
+    config.server.drain = Duration::from_secs(2);
+    config.state_dir = PathBuf::new();
+    config.journal.enabled = false;
+    config.commands.prefix.clear();
     Config {
-        bill: Default::default(),
         brake: Default::default(),
-        server: ListenerConfig {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            hosts: ["baton", "x"].map(str::to_owned).to_vec(),
-            origins: Vec::new(),
-            tls_cert: None,
-            tls_key: None,
-            drain: Duration::from_secs(2),
-            stop_delay: Duration::ZERO,
-            trusted: Vec::new(),
-            upstreams: Vec::new(),
-            clients_dir: None,
-        },
-        admin: Admin {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            ..Admin::default()
-        },
-        state_dir: PathBuf::new(),
-        store: StoreKind::Memory.into(),
-        upstreams: names
-            .map(|n| (n.to_owned(), upstream.clone()))
-            .into_iter()
-            .collect::<BTreeMap<_, _>>(),
-        clients: Vec::new(),
-        refused_clients: Vec::new(),
-        secret_files: Vec::new(),
-        variables: Vec::new(),
+        documents: DocumentPolicy::default(),
         handoff: HandoffPolicy {
-            mode: HandoffMode::Continue,
             inject: InjectPolicy::Never,
-            transcript: TranscriptDetail::Full,
-            preamble: PreambleMode::Keep,
             preamble_tags: Vec::new(),
-            description: None,
-            max_chain: 8,
-            seal_keys: Vec::new(),
-            seal_key_dir: None,
-            keepalive: Duration::from_secs(10),
-            retries: 3,
             thresholds: Default::default(),
             nudge_limit: false,
-            nudge_wording: Default::default(),
             subagents: Default::default(),
-            windows: Default::default(),
-            save_dir: None,
-            append_missing: CarryScope::All,
-            append_tokens: 1200,
-            review: ReviewPolicy::Never,
-            when_cache_cold: baton_core::plan::FreeCutPolicy::Off,
-            routes: Vec::new(),
-            cache_lifetime: None,
-        },
-        documents: DocumentPolicy::default(),
-        commands: ChatCommandPolicy {
-            prefix: String::new(),
-        },
-        draft: DraftPolicy {
-            git_dir: None,
-            markers: Vec::new(),
-            facts_tokens: 3000,
-            bundle_tokens: 8000,
-            method: baton_core::handoffs::draft::DraftMethod::Oneshot,
-            model: None,
-            max_tokens: 16_384,
-            timeout: Duration::from_secs(180),
-            prompts_dir: None,
-            expires: Duration::from_secs(86_400),
-            secret_files: Vec::new(),
-        },
-        recall: crate::state::config::RecallPolicy {
-            enabled: true,
-            per_turn: 3,
-        },
-        log: Log {
-            level: "info",
-            json: false,
-            requests: false,
-        },
-        telemetry: crate::state::config::Telemetry { otlp_endpoint: None },
-        journal: Journal {
-            enabled: false,
-            max_bytes: 1 << 30,
-            max_age: Duration::from_secs(86_400),
-            redact: Vec::new(),
-            secrets: Vec::new(),
-            queue_bytes: 64 << 20,
-            response_bytes: 8 << 20,
-            cache_bytes: 1 << 20,
+            ..config.handoff
         },
         limits: LimitConfig {
             body_bytes: 1 << 20,
             bodies_bytes: 64 << 20,
-            body_rate: 1 << 10,
             header_bytes: 64 << 10,
             frame_bytes: 1 << 20,
-            tool_arguments_bytes: 1 << 20,
             request_buffer_bytes: 1 << 20,
             cache_bytes: 1 << 20,
             client_bytes_per_day: 1 << 30,
@@ -143,7 +58,9 @@ pub(crate) fn config(base_url: &str) -> Config {
                 unread: Duration::ZERO,
                 stalled: Duration::from_secs(2),
             },
+            ..config.limits
         },
+        ..config
     }
 }
 
@@ -172,14 +89,8 @@ impl Proxy {
         let addr = bound.addr();
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = events.clone();
-        let app = Arc::new(
-            App::new(
-                config,
-                Arc::new(crate::state::store::sqlite::SqliteStore::in_memory().unwrap()),
-                baton_core::marker::seal::SealKey::new(*b"test"),
-            )
-            .unwrap(),
-        );
+        let store = Arc::new(SqliteStore::in_memory().unwrap());
+        let app = Arc::new(App::new(config, store, SealKey::new(*b"test")).unwrap());
         let events_hook = Arc::new(move |e: Box<ExchangeEvent>| sink.lock().unwrap().push(*e));
         let gateway = Arc::new(crate::service::gateway(&app, events_hook).unwrap());
         let (stop, stopped) = oneshot::channel();
@@ -201,10 +112,22 @@ impl Proxy {
         self.stop.take();
     }
 
-    /// Sends raw bytes and reads until the proxy closes.
-    pub(crate) async fn raw(&self, request: impl AsRef<[u8]>) -> String {
+    /// Sends raw bytes on a new connection.
+    pub(crate) async fn send(&self, request: impl AsRef<[u8]>) -> TcpStream {
         let mut stream = TcpStream::connect(self.addr).await.unwrap();
         stream.write_all(request.as_ref()).await.unwrap();
+        stream
+    }
+
+    /// Sends a GET with these header lines.
+    pub(crate) async fn get(&self, target: &str, lines: &str) -> String {
+        let request = format!("GET {target} HTTP/1.1\r\n{lines}connection: close\r\n\r\n");
+        self.raw(request).await
+    }
+
+    /// Sends raw bytes and reads until the proxy closes.
+    pub(crate) async fn raw(&self, request: impl AsRef<[u8]>) -> String {
+        let mut stream = self.send(request).await;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()

@@ -88,17 +88,17 @@ impl Reloader {
         let mut fixed = loaded.clone().keep_fixed(&state.loaded);
         config.keep_fixed(&running);
         // Whether TLS is on was fixed when the listener was bound.
-        if config.server.tls().is_some() != running.server.tls().is_some() {
-            if state.loaded.server.tls().is_some() != loaded.server.tls().is_some() {
+        if config.server.at.tls().is_some() != running.server.at.tls().is_some() {
+            if state.loaded.server.at.tls().is_some() != loaded.server.at.tls().is_some() {
                 fixed.push(TLS.to_owned());
             }
-            config.server.tls_cert.clone_from(&running.server.tls_cert);
-            config.server.tls_key.clone_from(&running.server.tls_key);
+            config.server.at.tls_cert.clone_from(&running.server.at.tls_cert);
+            config.server.at.tls_key.clone_from(&running.server.at.tls_key);
         }
         descriptors::fit(&mut config, descriptors::raise());
         let renewed = [
-            Certificate::configured(config.server.tls())?,
-            Certificate::configured(config.admin.tls())?,
+            Certificate::configured(config.server.at.tls())?,
+            Certificate::configured(config.admin.at.tls())?,
         ];
         let app = Arc::new(state.app.reloaded(config)?);
         let parts = gateway_parts(&app, Arc::clone(&self.events));

@@ -20,9 +20,9 @@ mod value;
 
 pub use keys::{
     Admin, AgentWaits, Bill, ChatCommandPolicy, ClientKey, DocumentPolicy, DraftPolicy, HandoffMode,
-    HandoffPolicy, HandoffRoute, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log, PreambleMode,
-    RecallPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention, SubagentThresholds, Telemetry,
-    TranscriptDetail, UpstreamConfig,
+    HandoffPolicy, HandoffRoute, InjectPolicy, Journal, LimitConfig, ListenAddress, ListenerConfig, Log,
+    PreambleMode, RecallPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention, SubagentThresholds,
+    Telemetry, TranscriptDetail, UpstreamConfig,
 };
 pub use load::{DEFAULT_TEXT, Flags};
 pub use problem::{KeyOrigin, Problem, ProblemKind, closest_name};

@@ -57,7 +57,7 @@ pub(super) fn read_toml(file: &str, text: &str, problems: &mut Vec<Problem>) -> 
     let places = LineIndex::new(file, text);
     let (table, errors) = DeTable::parse_recoverable(text);
     problems.extend(errors.iter().map(|error| syntax(error, text, &places)));
-    entries(table.into_inner(), &places)
+    entries(table.into_inner(), &|start| places.at(start))
 }
 
 fn syntax(error: &toml::de::Error, text: &str, places: &LineIndex<'_>) -> Problem {
@@ -81,19 +81,18 @@ fn syntax(error: &toml::de::Error, text: &str, places: &LineIndex<'_>) -> Proble
 /// Parses one TOML value, such as a list or a table in an environment variable.
 pub(super) fn read_value(text: &str, origin: &KeyOrigin) -> Result<LocatedValue, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
-    let mut given = given(value, &LineIndex::new("", text));
     // Users know the variable, not a position within its value.
-    relocate(&mut given, origin);
-    Ok(given)
+    Ok(given(value, &|_| origin.clone()))
 }
 
-fn entries(table: DeTable<'_>, places: &LineIndex<'_>) -> Vec<RawEntry> {
+/// Reads a table. `origin` names the place of an offset in the text.
+fn entries(table: DeTable<'_>, origin: &dyn Fn(usize) -> KeyOrigin) -> Vec<RawEntry> {
     let entry = |(key, value): (Spanned<Cow<'_, str>>, _)| {
         let start = key.span().start;
         let entry = RawEntry {
-            key_origin: places.at(start),
+            key_origin: origin(start),
             key: key.into_inner().into_owned(),
-            value: given(value, places),
+            value: given(value, origin),
         };
         (start, entry)
     };
@@ -103,8 +102,8 @@ fn entries(table: DeTable<'_>, places: &LineIndex<'_>) -> Vec<RawEntry> {
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-fn given(value: Spanned<DeValue<'_>>, places: &LineIndex<'_>) -> LocatedValue {
-    let origin = places.at(value.span().start);
+fn given(value: Spanned<DeValue<'_>>, origin: &dyn Fn(usize) -> KeyOrigin) -> LocatedValue {
+    let start = value.span().start;
     let raw = match value.into_inner() {
         DeValue::String(text) => Raw::Text(text.into_owned()),
         // Normalizes hexadecimal, octal and binary notation. Numbers beyond `i64` stay as written, and their
@@ -116,24 +115,12 @@ fn given(value: Spanned<DeValue<'_>>, places: &LineIndex<'_>) -> LocatedValue {
         DeValue::Float(number) => Raw::Number(number.as_str().to_owned()),
         DeValue::Boolean(flag) => Raw::Flag(flag),
         DeValue::Datetime(_) => Raw::Other("a date or time"),
-        DeValue::Array(list) => Raw::List(list.into_iter().map(|item| given(item, places)).collect()),
-        DeValue::Table(table) => Raw::Table(entries(table, places)),
+        DeValue::Array(list) => Raw::List(list.into_iter().map(|item| given(item, origin)).collect()),
+        DeValue::Table(table) => Raw::Table(entries(table, origin)),
     };
-    LocatedValue { raw, origin }
-}
-
-/// Sets the origin of a value, and of everything in it, to the variable that it was read from.
-fn relocate(given: &mut LocatedValue, origin: &KeyOrigin) {
-    given.origin = origin.clone();
-    match &mut given.raw {
-        Raw::List(list) => list.iter_mut().for_each(|item| relocate(item, origin)),
-        Raw::Table(entries) => {
-            for entry in entries {
-                entry.key_origin = origin.clone();
-                relocate(&mut entry.value, origin);
-            }
-        }
-        Raw::Word(_) | Raw::Text(_) | Raw::Number(_) | Raw::Flag(_) | Raw::Other(_) => {}
+    LocatedValue {
+        raw,
+        origin: origin(start),
     }
 }
 

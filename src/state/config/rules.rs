@@ -80,13 +80,9 @@ impl RuleChecker<'_> {
                 self.missing(given, format!("it needs `{other}` as well"), help);
             }
         };
-        let (server, admin) = (&config.server, &config.admin);
-        for (section, chain, key) in [
-            ("server", &server.tls_cert, &server.tls_key),
-            ("admin", &admin.tls_cert, &admin.tls_key),
-        ] {
+        for (section, at) in [("server", &config.server.at), ("admin", &config.admin.at)] {
             let [named_chain, named_key] = ["tls_cert", "tls_key"].map(|name| format!("{section}.{name}"));
-            match (chain, key) {
+            match (&at.tls_cert, &at.tls_key) {
                 (Some(_), None) => lacks(&named_chain, &named_key),
                 (None, Some(_)) => lacks(&named_key, &named_chain),
                 _ => {}
@@ -181,7 +177,7 @@ impl RuleChecker<'_> {
         };
         let named: Vec<String> = match listed.is_empty() {
             false => listed.clone(),
-            true if config.server.listen.ip().is_loopback() => return,
+            true if config.server.at.listen.ip().is_loopback() => return,
             true => {
                 let names = config.upstreams.keys().filter(|name| is_named(name));
                 names.cloned().collect()
@@ -273,22 +269,22 @@ impl RuleChecker<'_> {
         let mut upstreams = config.upstreams.iter();
         let keyed = upstreams.find(|(_, upstream)| upstream.has_own_key());
         if let Some((name, _)) = keyed
-            && !config.server.listen.ip().is_loopback()
+            && !config.server.at.listen.ip().is_loopback()
             && !config.requires_clients()
         {
             let message = format!(
                 "{} is not loopback, and upstream `{name}` has a key of the proxy's own: anybody who reaches it could use that key",
-                config.server.listen
+                config.server.at.listen
             );
             let help = "add a [[clients]] entry for each user, or listen on 127.0.0.1, or remove the key";
             self.conflict("server.listen", message, help);
         }
-        if !config.admin.listen.ip().is_loopback()
+        if !config.admin.at.listen.ip().is_loopback()
             && config.admin.token.is_none()
             // An invalid token was reported already.
             && !self.origins.contains_key("admin.token")
         {
-            let listen = config.admin.listen;
+            let listen = config.admin.at.listen;
             let message = format!(
                 "{listen} is not loopback, and there is no `admin.token`: anybody who reaches it could read prompts"
             );
@@ -315,7 +311,7 @@ impl RuleChecker<'_> {
     }
 
     fn addresses(&mut self, config: &Config) {
-        let (data, admin) = (config.server.listen, config.admin.listen);
+        let (data, admin) = (config.server.at.listen, config.admin.at.listen);
         // Port 0 picks a different free port for each listener.
         if data == admin && data.port() != 0 {
             let message = format!("{admin} is the address of `server.listen` too");

@@ -42,7 +42,7 @@ async fn tls_with_a_certificate_of_ones_own() {
     std::fs::write(&chain, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let mut config = config(&upstream.url);
-    (config.server.tls_cert, config.server.tls_key) = (Some(chain), Some(key.clone()));
+    (config.server.at.tls_cert, config.server.at.tls_key) = (Some(chain), Some(key.clone()));
     let proxy = Proxy::start(config.clone());
 
     let mut roots = rustls::RootCertStore::empty();
@@ -61,7 +61,7 @@ async fn tls_with_a_certificate_of_ones_own() {
     let mut sender = client(connector.connect(name, stream).await.unwrap()).await;
     assert_eq!(ask(&mut sender, "/v1/messages").await, (200, Bytes::from("[1]")));
 
-    (config.server.tls_cert, config.server.tls_key) = (Some(key.clone()), Some(key));
+    (config.server.at.tls_cert, config.server.at.tls_key) = (Some(key.clone()), Some(key));
     assert!(
         crate::proxy::server::bind(&config).is_err(),
         "a key is no certificate"
@@ -90,25 +90,16 @@ async fn shutdown_lets_open_streams_end_within_the_drain_time() {
     config.server.drain = Duration::from_millis(300);
     let mut proxy = Proxy::start(config);
     let mut idle = TcpStream::connect(proxy.addr).await.unwrap();
-    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
-    agent
-        .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
-        .await
-        .unwrap();
+    let mut agent = proxy.send("GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let mut piece = [0; 1024];
     assert!(agent.read(&mut piece).await.unwrap() > 0);
     proxy.stop();
-    assert_eq!(
-        idle.read(&mut piece).await.unwrap_or(0),
-        0,
-        "idle connections end at once"
-    );
+    let read = idle.read(&mut piece).await.unwrap_or(0);
+    assert_eq!(read, 0, "idle connections end at once");
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!proxy.running.is_finished(), "the stream has its time");
-    assert!(
-        TcpStream::connect(proxy.addr).await.is_err(),
-        "no new connections"
-    );
+    let another = TcpStream::connect(proxy.addr).await;
+    assert!(another.is_err(), "no new connections");
     upstream.closed(1).await;
     (&mut proxy.running).await.unwrap();
     proxy.events(1).await;
@@ -124,8 +115,7 @@ async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
     let mut piece = [0; 1024];
     let mut kept = Vec::new();
     for at in 0..8 {
-        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
-        agent.write_all(request).await.unwrap();
+        let mut agent = proxy.send(request).await;
         let n = agent.read(&mut piece).await.unwrap();
         let got = String::from_utf8_lossy(&piece[..n]).into_owned();
         assert!(got.starts_with("HTTP/1.1 200"), "{got}");
@@ -135,8 +125,7 @@ async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
     // A silent connection holds the last permit, so a new one waits until it is free.
     let silent = TcpStream::connect(proxy.addr).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
-    agent.write_all(request).await.unwrap();
+    let mut agent = proxy.send(request).await;
     let early = tokio::time::timeout(Duration::from_millis(200), agent.read(&mut piece)).await;
     assert!(early.is_err(), "there is no place");
     drop(silent);

@@ -17,7 +17,7 @@ pub use self::handoff::{
 };
 pub(super) use self::key::{ConfigKey, KeySection};
 pub use self::log::{Bill, Journal, Log, Telemetry};
-pub use self::server::{Admin, AgentWaits, LimitConfig, ListenerConfig};
+pub use self::server::{Admin, AgentWaits, LimitConfig, ListenAddress, ListenerConfig};
 pub use self::store::{ServerDurability, StoreConfig, StoreKind, StoreRetention};
 pub(super) use self::upstreams::{BRAKE, CLIENT, CLIENT_FILE, UPSTREAM};
 pub use self::upstreams::{ClientKey, UpstreamConfig};

@@ -180,7 +180,7 @@ fn later_layers_win() {
         ..Flags::default()
     };
     let config = load(text, &env, &flags).expect("loads");
-    assert_eq!(config.server.listen.to_string(), "127.0.0.1:3");
+    assert_eq!(config.server.at.listen.to_string(), "127.0.0.1:3");
     assert_eq!(config.log.level, "debug");
     assert_eq!(config.handoff.mode, HandoffMode::Stop);
     assert_eq!(config.handoff.keepalive, Duration::from_millis(500));
