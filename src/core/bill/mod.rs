@@ -21,5 +21,5 @@ pub use free_cut::{
     CutLedger, DraftCost, FreeCut, FreeCutReason, PROMPT, READ, READ_AGAIN, READ_OUTPUT, RequestCosts,
     SUMMARY,
 };
-pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
+pub use prices::{ModelPrices, PriceQuery, PriceTable, Rates};
 pub use simulation::{RequestSegment, SimulatedCache};

@@ -104,33 +104,16 @@ pub(super) struct RateStep {
     pub(super) output: f64,
 }
 
-/// Why a table was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PriceTableError(pub String);
-
-impl std::fmt::Display for PriceTableError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PriceTableError {}
-
 impl PriceTable {
     /// Checks conditions that the form cannot express: rates are amounts, steps are in order, and dates are
     /// valid.
     ///
     /// # Errors
     /// The first problem, with the model that has it.
-    pub fn check(&self) -> Result<(), PriceTableError> {
+    pub fn check(&self) -> Result<(), String> {
         let models = self.provider.iter().flat_map(|provider| &provider.model);
         for model in models {
-            let fail = |problem: &str| {
-                Err(PriceTableError(format!(
-                    "the prices of `{}`: {problem}",
-                    model.id
-                )))
-            };
+            let fail = |problem: &str| Err(format!("the prices of `{}`: {problem}", model.id));
             if model.names.is_empty() || model.price.is_empty() {
                 return fail("`names` and `price` need an entry each");
             }

@@ -149,7 +149,7 @@ pub fn reckon(
     // Estimated counts are not a bill.
     let known = replayed.as_ref().filter(|_| !session.estimated);
     let paid = known.map(|_| models.iter().map(|model| model.paid).sum());
-    let lost = |replayed: &ReplaySession| lost_caches(&session, |at| replayed.rates_of(at));
+    let lost = |replayed: &ReplaySession<'_>| lost_caches(&session, |at| replayed.rates_of(at));
     let lost = replayed.as_ref().map(lost);
     Some(Reckoned {
         model: session.main_model().to_owned(),
@@ -167,7 +167,7 @@ pub fn reckon(
 }
 
 /// Calls, tokens and dollars of each model.
-fn models(session: &RecordedSession, replayed: Option<&ReplaySession>) -> Vec<ModelUse> {
+fn models(session: &RecordedSession, replayed: Option<&ReplaySession<'_>>) -> Vec<ModelUse> {
     let names = session.models.iter().map(|(name, _)| ModelUse {
         model: name.clone(),
         ..ModelUse::default()
@@ -188,7 +188,7 @@ fn models(session: &RecordedSession, replayed: Option<&ReplaySession>) -> Vec<Mo
 }
 
 fn arms(
-    session: &ReplaySession,
+    session: &ReplaySession<'_>,
     paid: Option<f64>,
     settings: &TrialSettings<'_>,
     policies: &'static [Policy],
@@ -263,7 +263,7 @@ const MIN_TOKENS: u64 = 10_000;
 /// The cheapest bill of all ways to cut a session at some of its calls.
 ///
 /// After a cut the history does not depend on earlier cuts. So only the cheapest run up to each cut has to be kept.
-fn best_in_hindsight(session: &ReplaySession) -> ReplayBill {
+fn best_in_hindsight(session: &ReplaySession<'_>) -> ReplayBill {
     let calls = session.calls.len();
     let fits = |n: &usize| session.calls[*n].whole() >= session.prefix + MIN_TOKENS;
     let places: Vec<usize> = (session.copied.max(1)..calls).filter(fits).collect();

@@ -69,7 +69,7 @@ pub struct ReplayCut {
 /// State of a session's replay.
 #[derive(Clone)]
 pub(super) struct Replay<'a> {
-    session: &'a ReplaySession,
+    session: &'a ReplaySession<'a>,
     policy: &'a Policy,
     /// Whether the model follows notices, and hands over at task ends.
     follows: bool,
@@ -97,7 +97,12 @@ pub(super) struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    pub(super) fn new(session: &'a ReplaySession, policy: &'a Policy, follows: bool, reading: u64) -> Self {
+    pub(super) fn new(
+        session: &'a ReplaySession<'a>,
+        policy: &'a Policy,
+        follows: bool,
+        reading: u64,
+    ) -> Self {
         let tool = if policy.has_tool { session.tool } else { 0 };
         let bill = ReplayBill {
             by_model: vec![0.0; session.names.len()],
@@ -126,14 +131,14 @@ impl<'a> Replay<'a> {
 
     /// The bill of the whole session.
     pub(super) fn run(
-        session: &'a ReplaySession,
+        session: &'a ReplaySession<'a>,
         policy: &'a Policy,
         follows: bool,
         reading: u64,
     ) -> ReplayBill {
         let mut replay = Self::new(session, policy, follows, reading);
         for n in 0..session.calls.len() {
-            let is_moment = policy.is_forced && session.calls[n].handoff;
+            let is_moment = policy.is_forced && session.calls[n].recorded.handoff;
             replay.call(n, is_moment.then_some("a moment of the shadow"));
         }
         // The session may end with a finished list.
@@ -148,9 +153,9 @@ impl<'a> Replay<'a> {
         self.cut_for_free(n);
         let read = self.grow(n);
         let read = self.mask(n, read);
-        if call.rounds.total() > 0 {
-            let cost = call.rounds.cost(self.rates(call)).total();
-            self.pay(call.model, call.rounds, cost);
+        if call.recorded.rounds.total() > 0 {
+            let cost = call.recorded.rounds.cost(self.rates(call)).total();
+            self.pay(call.recorded.model, call.recorded.rounds, cost);
         }
         let due = forced.map(str::to_owned).or_else(|| self.handoff_due(n));
         match due {
@@ -158,9 +163,9 @@ impl<'a> Replay<'a> {
                 // The response that hands over is billed over the whole old history.
                 self.send(n, read, PROMPT);
                 self.cut(n, reason, PROMPT);
-                self.send(n, self.cached, call.counts.output);
+                self.send(n, self.cached, call.recorded.counts.output);
             }
-            None => self.send(n, read, call.counts.output),
+            None => self.send(n, read, call.recorded.counts.output),
         }
         self.read_again(n);
         self.recorded = call.whole();
@@ -209,15 +214,15 @@ impl<'a> Replay<'a> {
         self.history = call.whole() + self.tool;
         self.results.clear();
         self.ledger.handed_over();
-        match call.counts.cache_read {
+        match call.recorded.counts.cache_read {
             0 => 0,
             read => read + self.tool,
         }
     }
 
     /// Number of cached tokens of a call: those recorded, by their position in this history.
-    fn cache_gives(&self, call: &ReplayCall) -> u64 {
-        let (read, prefix) = (call.counts.cache_read, self.session.prefix);
+    fn cache_gives(&self, call: &ReplayCall<'_>) -> u64 {
+        let (read, prefix) = (call.recorded.counts.cache_read, self.session.prefix);
         // The cache may serve more than the previous call sent: some providers cache their output, and the record may
         // lack requests in between.
         let more = match self.cached >= self.history {
@@ -263,7 +268,7 @@ impl<'a> Replay<'a> {
         self.context.exchange(self.cut, false);
         self.since_cut += 1;
         let limits = self.limits(call);
-        let decision = self.context.decide(&limits, || call.step_done);
+        let decision = self.context.decide(&limits, || call.recorded.step_done);
         let reason = match decision {
             NudgeDecision::HandOff(tokens) => return Some(format!("the context had {tokens} tokens")),
             NudgeDecision::Nudge(tokens) => Some(format!("the notice at {tokens} tokens")),
@@ -272,23 +277,23 @@ impl<'a> Replay<'a> {
         if reason.is_some() {
             self.context.nudged();
         }
-        let plan =
-            (call.plan && self.history >= MIN_HANDOFF_TOKENS).then(|| "a plan was accepted".to_owned());
+        let plan = (call.recorded.plan && self.history >= MIN_HANDOFF_TOKENS)
+            .then(|| "a plan was accepted".to_owned());
         reason.or(plan).filter(|_| self.follows)
     }
 
-    fn limits(&self, call: &ReplayCall) -> ModelThresholds {
+    fn limits(&self, call: &ReplayCall<'_>) -> ModelThresholds {
         self.policy
             .thresholds
-            .of(self.session.windows[usize::from(call.model)])
+            .of(self.session.windows[usize::from(call.recorded.model)])
     }
 
     /// The notice that a handoff pays off within the calls that the rest of the to-do list needs.
-    fn paying_notice(&self, call: &ReplayCall) -> Option<String> {
+    fn paying_notice(&self, call: &ReplayCall<'_>) -> Option<String> {
         self.context
             .may_notify()
-            .filter(|_| self.policy.thresholds.nudge_pays && call.step_done)?;
-        let (done, open) = call.steps?;
+            .filter(|_| self.policy.thresholds.nudge_pays && call.recorded.step_done)?;
+        let (done, open) = call.recorded.steps?;
         let steps = StepsLeft {
             done,
             open,
@@ -304,7 +309,7 @@ impl<'a> Replay<'a> {
         let call = &self.session.calls[n];
         let whole = self.history + DRAFT_REQUEST_TOKENS;
         let counts = call.billed(whole, cached.min(self.history), PROMPT);
-        self.pay(call.model, counts, counts.cost(self.rates(call)).total());
+        self.pay(call.recorded.model, counts, counts.cost(self.rates(call)).total());
     }
 
     fn cut_for_free(&mut self, n: usize) {
@@ -313,9 +318,9 @@ impl<'a> Replay<'a> {
             let rates = self.rates(call).clone();
             self.costs = Some(RequestCosts {
                 rates,
-                model: self.session.names[usize::from(call.model)].clone(),
+                model: self.session.names[usize::from(call.recorded.model)].clone(),
                 effort: String::new(),
-                at_ms: call.at_ms,
+                at_ms: call.recorded.at_ms,
                 fixed_bytes: self.fixed() * TOKEN_BYTES,
                 limit: None,
                 lifetime_ms: None,
@@ -335,7 +340,7 @@ impl<'a> Replay<'a> {
                     ..TokenCounts::default()
                 };
                 let cost = counts.cost(self.rates(call)).total();
-                self.pay(call.model, counts, cost);
+                self.pay(call.recorded.model, counts, cost);
             }
             _ => self.draft(n, self.cache_gives(call)),
         }
@@ -407,7 +412,7 @@ impl<'a> Replay<'a> {
         let call = &self.session.calls[n];
         let counts = call.billed(self.history, read.min(self.history), output);
         let cost = counts.cost(self.rates(call)).total();
-        self.pay(call.model, counts, cost);
+        self.pay(call.recorded.model, counts, cost);
         self.cached = self.history;
         if let Some(costs) = &self.costs {
             let bytes = counts.whole_input() * TOKEN_BYTES;
@@ -431,7 +436,7 @@ impl<'a> Replay<'a> {
         self.bill.requests += 1;
     }
 
-    fn rates(&self, call: &ReplayCall) -> &'a Rates {
+    fn rates(&self, call: &ReplayCall<'_>) -> &'a Rates {
         &self.session.rates[usize::from(call.rates)]
     }
 }

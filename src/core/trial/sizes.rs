@@ -24,14 +24,14 @@ const STEP_TOKENS: u64 = 1_500;
 
 /// A session that can be replayed.
 #[derive(Debug)]
-pub(super) struct ReplaySession {
+pub(super) struct ReplaySession<'r> {
     /// Tokens of the system prompt, the tools and the preamble.
     pub(super) prefix: u64,
     /// Tokens of the prefix that remain cached after a cut, as far as the record shows.
     pub(super) shared: u64,
     /// Tokens of the tool that handoffs need.
     pub(super) tool: u64,
-    pub(super) calls: Vec<ReplayCall>,
+    pub(super) calls: Vec<ReplayCall<'r>>,
     /// Whether the session ends with a finished to-do list.
     ends_finished: bool,
     /// Number of leading calls that another session has paid for.
@@ -46,12 +46,8 @@ pub(super) struct ReplaySession {
 
 /// A call to be replayed.
 #[derive(Debug)]
-pub(super) struct ReplayCall {
-    pub(super) at_ms: u64,
-    pub(super) counts: TokenCounts,
-    /// Bill of the provider's own rounds before the answer.
-    pub(super) rounds: TokenCounts,
-    pub(super) model: u16,
+pub(super) struct ReplayCall<'r> {
+    pub(super) recorded: &'r RecordedCall,
     /// Index of the call's rates.
     pub(super) rates: u16,
     /// Tokens added to the history.
@@ -67,12 +63,6 @@ pub(super) struct ReplayCall {
     stores: bool,
     /// Whether stored tokens have the long lifetime. Used if the call itself stores none.
     is_long: bool,
-    /// Whether the user spoke after a finished to-do list.
-    finished: bool,
-    pub(super) plan: bool,
-    pub(super) handoff: bool,
-    pub(super) step_done: bool,
-    pub(super) steps: Option<(u32, u32)>,
     /// Tokens that are read again after a cut before the call.
     read_again: Option<u64>,
 }
@@ -86,24 +76,21 @@ pub(super) struct ReplayCompaction {
     pub(super) request: Option<(u16, TokenCounts, f64)>,
 }
 
-impl ReplayCall {
+impl ReplayCall<'_> {
     /// Tokens of the input.
     pub(super) fn whole(&self) -> u64 {
-        self.counts.whole_input()
+        self.recorded.counts.whole_input()
     }
 
     /// Counts of a request of this size at this call. The tokens that no cache served are stored as those of the call.
     pub(super) fn billed(&self, whole: u64, cache_read: u64, output: u64) -> TokenCounts {
         // Callers limit `cache_read` to `whole`, so this cannot underflow.
         let rest = whole - cache_read;
+        let counts = &self.recorded.counts;
         // A provider that bills writes leaves only the tail after the last breakpoint as plain input.
-        let input = if self.stores {
-            self.counts.input.min(rest)
-        } else {
-            rest
-        };
+        let input = if self.stores { counts.input.min(rest) } else { rest };
         let stored = rest - input;
-        let (short, long) = (self.counts.cache_write, self.counts.cache_write_long);
+        let (short, long) = (counts.cache_write, counts.cache_write_long);
         let cache_write_long = match short + long {
             0 if self.is_long => stored,
             0 => 0,
@@ -142,9 +129,9 @@ fn model_windows(session: &RecordedSession, windows: &Windows) -> Vec<Option<u64
     session.models.iter().enumerate().map(window).collect()
 }
 
-impl ReplaySession {
+impl<'r> ReplaySession<'r> {
     /// Prepares a session at the prices of its day. `None` if it has no calls, or a model without a price.
-    pub(super) fn new(session: &RecordedSession, prices: &PriceTable, windows: &Windows) -> Option<Self> {
+    pub(super) fn new(session: &'r RecordedSession, prices: &PriceTable, windows: &Windows) -> Option<Self> {
         let calls = &session.calls;
         let first = calls.first()?;
         let whole = first.counts.whole_input();
@@ -164,7 +151,7 @@ impl ReplaySession {
         for call in calls {
             *stores.entry(call.model).or_default() |= call.counts.written() > 0;
         }
-        let mut replayed: Vec<ReplayCall> = Vec::with_capacity(calls.len());
+        let mut replayed: Vec<ReplayCall<'r>> = Vec::with_capacity(calls.len());
         let (mut before, mut is_long): (Option<&RecordedCall>, bool) = (None, false);
         for (call, read_again) in calls.iter().zip(reads) {
             if call.counts.written() > 0 {
@@ -210,13 +197,18 @@ impl ReplaySession {
         let call = &self.calls[n];
         let compaction = call.compaction.as_ref().and_then(|compaction| compaction.request);
         let compaction = compaction.map(|(model, _, cost)| (model, cost));
+        let call = call.recorded;
         let cost = (call.counts.cost(self.rates_of(n)) + call.rounds.cost(self.rates_of(n))).total();
         compaction.into_iter().chain([(call.model, cost)])
     }
 
     /// Whether a turn that finished its to-do list ends before a call, or with the session.
     pub(super) fn ends_task(&self, n: usize) -> bool {
-        n > 0 && self.calls.get(n).map_or(self.ends_finished, |call| call.finished)
+        n > 0
+            && self
+                .calls
+                .get(n)
+                .map_or(self.ends_finished, |call| call.recorded.finished)
     }
 
     /// Tokens that are read again after a cut before a call.
@@ -289,7 +281,12 @@ fn shared(calls: &[RecordedCall], prefix: u64) -> u64 {
 }
 
 /// Computes the change of the history at a call.
-fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: u64) -> ReplayCall {
+fn grown<'r>(
+    before: Option<&RecordedCall>,
+    call: &'r RecordedCall,
+    prefix: u64,
+    step: u64,
+) -> ReplayCall<'r> {
     let whole = call.counts.whole_input();
     let last = before.map_or(0, |before| before.counts.whole_input());
     let has_shrunk = last >= MIN_SHRUNK_TOKENS && (whole as f64) < last as f64 * SHRUNK;
@@ -306,10 +303,7 @@ fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: 
         }
     };
     ReplayCall {
-        at_ms: call.at_ms,
-        counts: call.counts,
-        rounds: call.rounds,
-        model: call.model,
+        recorded: call,
         rates: 0,
         new,
         results: (call.results / TOKEN_BYTES).min(new),
@@ -321,11 +315,6 @@ fn grown(before: Option<&RecordedCall>, call: &RecordedCall, prefix: u64, step: 
         is_cold: false,
         stores: false,
         is_long: false,
-        finished: call.finished,
-        plan: call.plan,
-        handoff: call.handoff,
-        step_done: call.step_done,
-        steps: call.steps,
         read_again: None,
     }
 }
