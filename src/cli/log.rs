@@ -365,20 +365,17 @@ mod tests {
     use baton_core::wire::Usage;
     use baton_state::telemetry::ExchangeFacts;
 
-    const TOKENS: Usage = Usage {
-        input: 10,
-        cache_read: 403_600_000,
-        cache_write: 0,
-        cache_write_long: 0,
-        output: 7,
-        reasoning: 0,
-    };
-
     fn all(row: &ExchangeRow) -> String {
         line(row, &Layout::fitting(None), None)
     }
 
     fn row() -> ExchangeRow {
+        let tokens = Some(Usage {
+            input: 10,
+            cache_read: 403_600_000,
+            output: 7,
+            ..Usage::default()
+        });
         ExchangeRow {
             id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".into(),
             conversation: Some("c0ffee0123456789".into()),
@@ -392,22 +389,16 @@ mod tests {
                 fired: vec!["h".into()],
                 received_bytes: 300 << 10,
                 sent_bytes: vec![301 << 10, 4096],
-                tokens: vec![Some(TOKENS)],
+                tokens: vec![tokens],
                 total_ms: 1234.6,
                 ..ExchangeFacts::default()
             },
             legs: 2,
-            answer: None,
-            user_line: None,
-            fixed_bytes: 0,
             received_messages: 41,
             sent_messages: vec![41, 1],
             statuses: vec![Some(200), Some(200)],
-            tokens_sum: Some(TOKENS),
-            unsent_tokens: 0,
-            changes: Vec::new(),
-            partial: false,
-            open: false,
+            tokens_sum: tokens,
+            ..ExchangeRow::default()
         }
     }
 
