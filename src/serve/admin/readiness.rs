@@ -403,18 +403,16 @@ mod tests {
             let report = readiness.now().await;
             (report.ready, report.degraded)
         };
-        other
-            .execute_batch("ALTER TABLE records RENAME TO hidden")
-            .unwrap();
+        let rename = |from, to| {
+            let renaming = format!("ALTER TABLE {from} RENAME TO {to}");
+            other.execute_batch(&renaming).unwrap();
+        };
+        rename("records", "hidden");
         let late = readiness(store.clone(), Duration::ZERO);
         assert_eq!(state(&late).await, (false, false));
-        other
-            .execute_batch("ALTER TABLE hidden RENAME TO records")
-            .unwrap();
+        rename("hidden", "records");
         assert_eq!(state(&late).await, (true, false));
-        other
-            .execute_batch("ALTER TABLE records RENAME TO hidden")
-            .unwrap();
+        rename("records", "hidden");
         assert_eq!(state(&late).await, (true, true));
         late.draining.store(true, Ordering::Relaxed);
         assert_eq!(state(&late).await, (false, false), "stopping");

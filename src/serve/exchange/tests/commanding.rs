@@ -37,22 +37,15 @@ async fn a_topic_is_named_in_the_chat_or_declared_by_the_request() {
     assert_eq!(topic(None).await, None);
     assert_eq!(topic(Some("importer")).await.as_deref(), Some("importer"));
     assert_eq!(topic(Some("no topic")).await, None);
-    assert!(
-        reply(&stage, "::handoff topic")
-            .await
-            .contains("no topic is named")
-    );
-    assert!(
-        reply(&stage, "::handoff topic a/b")
-            .await
-            .contains("nothing was changed")
-    );
-    assert!(
-        reply(&stage, "::handoff topic parser")
-            .await
-            .contains("is parser.")
-    );
-    assert!(reply(&stage, "::handoff topic").await.contains("is parser."));
+    for (command, expected) in [
+        ("::handoff topic", "no topic is named"),
+        ("::handoff topic a/b", "nothing was changed"),
+        ("::handoff topic parser", "is parser."),
+        ("::handoff topic", "is parser."),
+    ] {
+        let said = reply(&stage, command).await;
+        assert!(said.contains(expected), "{command}: {said}");
+    }
     assert_eq!(topic(None).await.as_deref(), Some("parser"));
     assert_eq!(topic(Some("importer")).await.as_deref(), Some("importer"));
 }

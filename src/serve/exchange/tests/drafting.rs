@@ -92,26 +92,18 @@ async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
     let exchange = stage.request(claude(&work())).exchange().await;
     let before = exchange.offered.plan(&stage.app).first(true).rope.concat().len();
     let handoff = hand_over(&exchange, local().into()).await.unwrap();
-    let event = exchange
-        .ctx
-        .recorder
-        .read(|e| e.handoffs.last().map(|h| h.before_bytes));
+    let recorder = &exchange.ctx.recorder;
+    let event = recorder.read(|e| e.handoffs.last().map(|h| h.before_bytes));
     assert_eq!(event, Some(before as u64));
-    let report = drafts::handoff_report(&exchange, &handoff);
-    let tokens = |bytes: usize| short(exchange.conversation_tokens(bytes));
-    assert!(
-        report.contains(&format!("conversation: {} tokens before", tokens(before))),
-        "{report}"
-    );
+    let says = |exchange: &Exchange, bytes: usize| {
+        let report = drafts::handoff_report(exchange, &handoff);
+        let tokens = short(exchange.conversation_tokens(bytes));
+        let size = format!("conversation: {tokens} tokens before");
+        assert!(report.contains(&size), "{report}");
+    };
+    says(&exchange, before);
     // Another response that reports the handoff has no event for it, so the size is that of the agent's bytes.
     let again = stage.request(claude(&work())).exchange().await;
-    let report = drafts::handoff_report(&again, &handoff);
     assert!(handoff.history_bytes < 1024, "{}", handoff.history_bytes);
-    assert!(
-        report.contains(&format!(
-            "conversation: {} tokens before",
-            tokens(handoff.history_bytes as usize)
-        )),
-        "{report}"
-    );
+    says(&again, handoff.history_bytes as usize);
 }

@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{PROMPT, Stage, TestRequest, claude, model, sent, user};
-use crate::exchange::record_writer;
+use super::{PROMPT, Stage, TestRequest, claude, handed_over, model, sent, user};
 use baton_core::marker::sentinel;
-use baton_core::plan::NewHandoff;
 
 const BEFORE: &str = "Mend the importer.";
 
@@ -27,16 +25,9 @@ async fn view(stage: &Stage, messages: &[Value], fork: bool) -> String {
 #[tokio::test]
 async fn a_fork_is_cut_at_the_parents_handoff_and_its_own_leaves_the_parent_alone() {
     let stage = Stage::new();
-    let written = |exchange, prompt: &str| {
-        let prompt = prompt.to_owned();
-        async move {
-            record_writer::write_handoff(&exchange, NewHandoff::of_model(prompt, None, None))
-                .await
-                .unwrap()
-        }
-    };
     let parent = request(&stage, &[user(BEFORE)], false).exchange().await;
-    let handoff = written(parent, PROMPT).await;
+    let handoff = handed_over(&parent, PROMPT).await;
+    drop(parent);
     let shown = [
         user(BEFORE),
         model(&sentinel::short(handoff.id, None)),
@@ -50,8 +41,9 @@ async fn a_fork_is_cut_at_the_parents_handoff_and_its_own_leaves_the_parent_alon
         "{cut}"
     );
 
-    let own = request(&stage, &fork, true).exchange().await;
-    let own = written(own, "Write docs/import.md.").await;
+    let forked = request(&stage, &fork, true).exchange().await;
+    let own = handed_over(&forked, "Write docs/import.md.").await;
+    drop(forked);
     let before = view(&stage, &shown, false).await;
     let later = [
         &fork[..],

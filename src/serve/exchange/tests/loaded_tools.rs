@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{PROMPT, Stage, claude, model, sent, user};
-use crate::exchange::record_writer;
+use super::{PROMPT, Stage, claude, handed_over, model, sent, user};
 use baton_core::marker::sentinel;
-use baton_core::plan::NewHandoff;
 
 fn search(id: &str, names: &[&str]) -> [Value; 2] {
     let call = json!({"type": "tool_use", "id": id, "name": "ToolSearch", "input": {"query": "web"}});
@@ -36,10 +34,7 @@ async fn what_was_loaded_is_named_once_behind_the_prompt() {
     messages.extend(search("t1", &["WebFetch", "Gone"]));
     messages.extend(search("t2", &["TodoWrite", "WebFetch"]));
     let exchange = stage.request(request(&messages)).exchange().await;
-    let handoff =
-        record_writer::write_handoff(&exchange, NewHandoff::of_model(PROMPT.to_owned(), None, None))
-            .await
-            .unwrap();
+    let handoff = handed_over(&exchange, PROMPT).await;
     messages.extend([model(&sentinel::short(handoff.id, None)), user("Go on.")]);
     for more in [&[][..], &[model("Yes."), user("And?")]] {
         let offered = stage

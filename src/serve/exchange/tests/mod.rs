@@ -91,11 +91,14 @@ impl Stage {
     /// A handoff that took effect in a conversation with these messages.
     async fn handoff(&self, messages: &[Value]) -> Handoff {
         let exchange = self.request(claude(messages)).exchange().await;
-        let written =
-            record_writer::write_handoff(&exchange, NewHandoff::of_model(PROMPT.to_owned(), None, None))
-                .await;
-        written.unwrap()
+        handed_over(&exchange, PROMPT).await
     }
+}
+
+/// Lets a handoff of the model take effect.
+async fn handed_over(exchange: &Exchange, prompt: &str) -> Handoff {
+    let new = NewHandoff::of_model(prompt.to_owned(), None, None);
+    record_writer::write_handoff(exchange, new).await.unwrap()
 }
 
 /// A request before its stages.

@@ -15,10 +15,8 @@ fn hidden(tool: &'static str, arguments: Value) -> HiddenCall {
         tool,
         arguments: arguments.to_string(),
         complete: true,
-        oversize: false,
         after: 1,
-        raw: None,
-        bound_to: None,
+        ..HiddenCall::default()
     }
 }
 
@@ -44,9 +42,8 @@ fn next() -> Vec<Value> {
 async fn a_call_without_a_place_is_left_out() {
     let stage = Stage::new();
     let first = opening(&stage).await;
-    record_writer::write_beside(&first, vec![(queued(), None)])
-        .await
-        .unwrap();
+    let written = record_writer::write_beside(&first, vec![(queued(), None)]);
+    written.await.unwrap();
     let offered = stage.request(claude(&next())).offered().await;
     assert!(offered.places.pairs.is_empty());
 }

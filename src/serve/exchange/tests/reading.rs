@@ -44,18 +44,15 @@ async fn the_config_and_a_header_rule_the_tool_out() {
     let stage = Stage::new();
     assert_eq!(forbidden(&stage, None).await, None);
     assert_eq!(forbidden(&stage, Some("on")).await, None);
-    assert_eq!(
-        forbidden(&stage, Some("OFF")).await,
-        Some(ToolOmission::OffByHeader)
-    );
+    let by_header = forbidden(&stage, Some("OFF")).await;
+    assert_eq!(by_header, Some(ToolOmission::OffByHeader));
     let never = Stage::with(|config| config.handoff.inject = InjectPolicy::Never);
-    assert_eq!(
-        forbidden(&never, Some("off")).await,
-        Some(ToolOmission::OffByConfig)
-    );
     // A chain of one leg has no further leg to continue in.
     let lone = Stage::with(|config| config.handoff.max_chain = 1);
-    assert_eq!(forbidden(&lone, None).await, Some(ToolOmission::OffByConfig));
+    for (stage, header) in [(&never, Some("off")), (&lone, None)] {
+        let by_config = forbidden(stage, header).await;
+        assert_eq!(by_config, Some(ToolOmission::OffByConfig));
+    }
 }
 
 #[tokio::test]
@@ -71,35 +68,17 @@ async fn a_summary_is_no_request_of_the_loop() {
 
 #[tokio::test]
 async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
-    let opened = [user("Mend it."), calls("t1")];
+    let then = |last| claude(&[user("Mend it."), calls("t1"), last]);
+    let answered = [user("a"), model("b"), user("c")];
+    let untooled = changed(claude(&[user("a")]), json!({"tools": null}));
     let rows: &[(&str, Value, bool)] = &[
         ("an opening", claude(&[user("Mend it.")]), true),
-        (
-            "an answered call",
-            claude(&[&opened[..], &[result("t1")]].concat()),
-            true,
-        ),
-        (
-            "a message after the answer",
-            claude(&[user("a"), model("b"), user("c")]),
-            true,
-        ),
-        (
-            "an open call",
-            claude(&[&opened[..], &[user("Stop.")]].concat()),
-            false,
-        ),
-        (
-            "another call's answer",
-            claude(&[&opened[..], &[result("t2")]].concat()),
-            false,
-        ),
-        ("the model's turn last", claude(&[user("a"), model("b")]), false),
-        (
-            "no tools",
-            changed(claude(&[user("a")]), json!({"tools": null})),
-            false,
-        ),
+        ("an answered call", then(result("t1")), true),
+        ("a message after the answer", claude(&answered), true),
+        ("an open call", then(user("Stop.")), false),
+        ("another call's answer", then(result("t2")), false),
+        ("the model's turn last", claude(&answered[..2]), false),
+        ("no tools", untooled, false),
     ];
     let stage = Stage::new();
     for (what, body, safe) in rows {
@@ -109,16 +88,14 @@ async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
         offered.call.operation = Some(Operation::Count);
         assert!(!offered.plan(&stage.app).is_safe_point(), "{what}");
     }
-    let off = stage
-        .request(claude(&[user("a")]))
-        .header("x-baton-handoff", "off");
-    let off = off.offered().await;
-    assert!(!off.plan(&stage.app).is_safe_point());
-    let side_call = stage
-        .request(claude(&[user("a")]))
-        .header("x-claude-code-request-class", "auxiliary");
-    let side_call = side_call.offered().await;
-    assert!(!side_call.plan(&stage.app).is_safe_point());
+    for (name, value) in [
+        ("x-baton-handoff", "off"),
+        ("x-claude-code-request-class", "auxiliary"),
+    ] {
+        let request = stage.request(claude(&[user("a")])).header(name, value);
+        let offered = request.offered().await;
+        assert!(!offered.plan(&stage.app).is_safe_point(), "{name}");
+    }
 }
 
 #[tokio::test]

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::{PROMPT, Stage, claude, user};
-use crate::exchange::record_writer;
-use baton_core::plan::NewHandoff;
+use super::{PROMPT, Stage, claude, handed_over, user};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,9 +27,7 @@ async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
     let stage = Stage::with(|config| config.limits.waits.unread = UNREAD);
     let body = || claude(&[user("Mend it.")]);
     let broken = stage.request(body()).exchange().await;
-    let handoff = record_writer::write_handoff(&broken, NewHandoff::of_model(PROMPT.to_owned(), None, None))
-        .await
-        .unwrap();
+    let handoff = handed_over(&broken, PROMPT).await;
     let again = stage.request(body()).exchange().await;
     assert_eq!(again.repeated(), Some(handoff.id));
     let other = stage.request(claude(&[user("Mend that.")])).exchange().await;

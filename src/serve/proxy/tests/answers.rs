@@ -267,14 +267,10 @@ async fn a_long_head_is_relayed_and_one_over_the_limits_is_named() {
         (long_head(200, limit / 100), false),
     ] {
         for request in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
-            let proxy = start(head.clone()).await;
-            let body = request.2.replace("STREAM", "false");
-            let got = proxy.post(request.1, "", body.as_bytes()).await;
+            let (got, _) = ask(request, false, head.clone()).await;
             if relayed {
-                assert!(
-                    got.starts_with("HTTP/1.1 200") && got.contains("x-policy-0: v"),
-                    "{got}"
-                );
+                let is_relayed = got.starts_with("HTTP/1.1 200") && got.contains("x-policy-0: v");
+                assert!(is_relayed, "{got}");
                 continue;
             }
             assert!(got.starts_with("HTTP/1.1 502"), "{got}");
@@ -286,13 +282,6 @@ async fn a_long_head_is_relayed_and_one_over_the_limits_is_named() {
 
 #[tokio::test]
 async fn a_head_that_is_no_http_is_unreadable() {
-    let proxy = start(Bytes::from_static(b"SSH-2.0-OpenSSH_9.6\r\n")).await;
-    let got = proxy
-        .post(
-            "/v1/messages",
-            "",
-            ANTHROPIC.2.replace("STREAM", "false").as_bytes(),
-        )
-        .await;
+    let (got, _) = ask(ANTHROPIC, false, Bytes::from_static(b"SSH-2.0-OpenSSH_9.6\r\n")).await;
     assert!(got.contains("x-baton-error: upstream_unreadable"), "{got}");
 }

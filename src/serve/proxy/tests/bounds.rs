@@ -151,16 +151,12 @@ async fn half_read_bodies_do_not_hold_each_other_up() {
     let body = vec![b' '; 1 << 20];
     let mut agents = Vec::new();
     for _ in 0..8 {
-        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
         let head = format!(
             "POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
-        agent
-            .write_all(&[head.as_bytes(), &body[..body.len() / 2]].concat())
-            .await
-            .unwrap();
-        agents.push(agent);
+        let half = [head.as_bytes(), &body[..body.len() / 2]].concat();
+        agents.push(proxy.send(half).await);
     }
     // Half-read bodies take all of the common part.
     all_free(&proxy, (0, false)).await;
@@ -193,9 +189,8 @@ async fn room_is_given_back_however_a_request_ends() {
         ("zstd", packed!(ZstdEncoder, &zeros)),
     ];
     for (coding, bomb) in &bombs {
-        let got = proxy
-            .post("/v1/messages", &format!("content-encoding: {coding}\r\n"), bomb)
-            .await;
+        let coding = format!("content-encoding: {coding}\r\n");
+        let got = proxy.post("/v1/messages", &coding, bomb).await;
         assert!(got.starts_with("HTTP/1.1 413"), "{got}");
         all_free(&proxy, free).await;
     }
@@ -204,12 +199,8 @@ async fn room_is_given_back_however_a_request_ends() {
     all_free(&proxy, free).await;
     // Agents that leave: in the middle of a body, and while upstream still works on a complete one.
     for sent in [300_000, 500_000] {
-        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
         let head = "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 500000\r\n\r\n";
-        agent
-            .write_all(&[head.as_bytes(), &zeros[..sent]].concat())
-            .await
-            .unwrap();
+        let agent = proxy.send([head.as_bytes(), &zeros[..sent]].concat()).await;
         while proxy.app.bodies.free() == free {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -255,9 +246,8 @@ async fn members_without_text_cost_next_to_nothing() {
     }
     // A body of some members is one body.
     let members = [text.repeat(3), packed!(GzipEncoder, b""), text].concat();
-    let got = proxy
-        .post("/v1/messages", "content-encoding: gzip\r\n", &members)
-        .await;
+    let gzip = "content-encoding: gzip\r\n";
+    let got = proxy.post("/v1/messages", gzip, &members).await;
     assert!(got.starts_with("HTTP/1.1 200"), "{got}");
     assert_eq!(proxy.events(3).await[2].received_bytes, 8);
 }

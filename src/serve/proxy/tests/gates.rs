@@ -38,44 +38,29 @@ async fn keyed(change: impl FnOnce(&mut crate::state::config::Config)) -> (Proxy
 async fn a_web_page_cannot_spend_the_proxys_key() {
     let (proxy, upstream) = keyed(|_| ()).await;
     // A rebound name, a request by the page's own script, a form without CORS, an image, and a preflight.
+    let preflight = "origin: https://evil.example\r\naccess-control-request-method: POST";
     let shapes = [
-        (
-            "POST",
-            "host: evil.example:8787\r\norigin: http://evil.example:8787\r\n",
-            "foreign_host",
-        ),
-        ("GET", "host: evil.example:8787\r\n", "foreign_host"),
-        (
-            "POST",
-            "host: localhost:8787\r\norigin: https://evil.example\r\n",
-            "foreign_origin",
-        ),
-        (
-            "POST",
-            "host: localhost:8787\r\norigin: null\r\n",
-            "foreign_origin",
-        ),
-        (
-            "GET",
-            "host: localhost:8787\r\nsec-fetch-site: cross-site\r\n",
-            "foreign_origin",
-        ),
-        (
-            "OPTIONS",
-            "host: localhost:8787\r\norigin: https://evil.example\r\naccess-control-request-method: POST\r\n",
-            "foreign_origin",
-        ),
+        ("POST", "evil.example", "origin: http://evil.example:8787"),
+        ("GET", "evil.example", "x-plain: 1"),
+        ("POST", "localhost", "origin: https://evil.example"),
+        ("POST", "localhost", "origin: null"),
+        ("GET", "localhost", "sec-fetch-site: cross-site"),
+        ("OPTIONS", "localhost", preflight),
     ];
-    for (method, lines, code) in shapes {
+    for (method, host, line) in shapes {
+        let code = if host == "localhost" {
+            "foreign_origin"
+        } else {
+            "foreign_host"
+        };
+        let lines = format!("host: {host}:8787\r\n{line}\r\n");
         for (path, place, value) in TABLE {
             let request =
                 format!("{method} {path} HTTP/1.1\r\n{lines}connection: close\r\ncontent-length: 0\r\n\r\n");
             let got = proxy.raw(request).await;
             assert!(got.starts_with("HTTP/1.1 403"), "{method} {path} {lines}: {got}");
-            assert!(
-                got.contains(&format!("x-baton-error: {code}\r\n")),
-                "{lines}: {got}"
-            );
+            let error = format!("x-baton-error: {code}\r\n");
+            assert!(got.contains(&error), "{lines}: {got}");
             assert!(!got.contains("access-control-allow"), "{got}");
             let value = value.replace("CODE", code);
             assert_eq!(json(&got).pointer(place).unwrap(), &value, "{path}");
@@ -100,48 +85,12 @@ async fn agents_and_pages_of_the_config_are_let_in() {
         format!("host: localhost:8787\r\norigin: {page}\r\nsec-fetch-site: same-site\r\n"),
     ];
     for lines in &table {
-        let got = proxy
-            .raw(format!(
-                "GET /v1/models HTTP/1.1\r\n{lines}connection: close\r\n\r\n"
-            ))
-            .await;
+        let got = proxy.get("/v1/models", lines).await;
         assert!(got.starts_with("HTTP/1.1 200"), "{lines}: {got}");
     }
     let got = proxy.raw("GET /v1/models HTTP/1.0\r\n\r\n").await;
     assert!(got.starts_with("HTTP/1.0 200"), "{got}");
     assert_eq!(upstream.received().len(), table.len() + 1);
-}
-
-#[tokio::test]
-async fn a_request_names_one_host() {
-    let (proxy, upstream) = keyed(|_| ()).await;
-    for lines in [
-        "",
-        "host: localhost\r\nhost: localhost\r\n",
-        "host: localhost\r\nhost: evil.example\r\n",
-    ] {
-        let got = proxy
-            .raw(format!(
-                "GET /v1/models HTTP/1.1\r\n{lines}connection: close\r\n\r\n"
-            ))
-            .await;
-        assert!(
-            got.starts_with("HTTP/1.1 400") && got.contains("x-baton-error: bad_host"),
-            "{lines}: {got}"
-        );
-    }
-    for target in [
-        "http://evil.example/v1/models",
-        "http://localhost@evil.example/v1/models",
-    ] {
-        let got = proxy
-            .raw(format!(
-                "GET {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
-            ))
-            .await;
-        assert!(got.contains("x-baton-error: foreign_host"), "{target}: {got}");
-    }
-    assert!(upstream.received().is_empty());
 }
 
 #[tokio::test]

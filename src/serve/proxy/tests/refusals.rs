@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::proxy::testing::{Act, Proxy, Script, config, ok};
@@ -35,12 +35,9 @@ async fn an_unreachable_upstream_is_a_502_of_the_wire() {
         assert!(!got.contains("x-should-retry"), "{got}");
         assert_eq!(json(&got).pointer(place).unwrap(), value);
     }
-    let events = proxy.events(table.len()).await;
-    assert!(
-        events
-            .iter()
-            .all(|e| e.outcome == ExchangeOutcome::Refused && e.status == 502)
-    );
+    for event in proxy.events(table.len()).await {
+        assert_eq!((event.outcome, event.status), (ExchangeOutcome::Refused, 502));
+    }
 }
 
 #[tokio::test]
@@ -96,23 +93,21 @@ const UPGRADES: [&str; 2] = [
      openai-beta: responses_websockets=2026-02-06\r\noriginator: opencode\r\n",
 ];
 
+/// Sends a head, and returns what is answered within a second.
+async fn answered_at_once(proxy: &Proxy, head: &str) -> String {
+    let mut agent = proxy.send(head).await;
+    let mut piece = [0; 1024];
+    let read = tokio::time::timeout(Duration::from_secs(1), agent.read(&mut piece));
+    let n = read.await.unwrap().unwrap();
+    String::from_utf8_lossy(&piece[..n]).into_owned()
+}
+
 #[tokio::test]
 async fn a_request_without_a_host_is_refused_before_its_body() {
     let proxy = Proxy::start(config(&unused_port().await));
-    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
     let head = "POST /v1/messages HTTP/1.1\r\ncontent-length: 10\r\n\r\n";
-    agent.write_all(head.as_bytes()).await.unwrap();
-    let mut piece = [0; 1024];
-    let read = tokio::io::AsyncReadExt::read(&mut agent, &mut piece);
-    let n = tokio::time::timeout(Duration::from_secs(1), read)
-        .await
-        .unwrap()
-        .unwrap();
-    assert!(
-        piece[..n].starts_with(b"HTTP/1.1 400"),
-        "{}",
-        String::from_utf8_lossy(&piece[..n])
-    );
+    let got = answered_at_once(&proxy, head).await;
+    assert!(got.starts_with("HTTP/1.1 400"), "{got}");
 }
 
 /// The response comes at once, no upstream is contacted (nothing listens at its address), and nothing has failed.
@@ -121,15 +116,7 @@ async fn a_websocket_is_refused_at_once_so_that_agents_fall_back() {
     let proxy = Proxy::start(config(&unused_port().await));
     for head in UPGRADES {
         let upgrade = format!("GET /v1/responses HTTP/1.1\r\n{head}\r\n");
-        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
-        agent.write_all(upgrade.as_bytes()).await.unwrap();
-        let mut piece = [0; 1024];
-        let read = tokio::io::AsyncReadExt::read(&mut agent, &mut piece);
-        let n = tokio::time::timeout(Duration::from_secs(1), read)
-            .await
-            .unwrap()
-            .unwrap();
-        let got = std::str::from_utf8(&piece[..n]).unwrap();
+        let got = answered_at_once(&proxy, &upgrade).await;
         assert!(
             got.starts_with("HTTP/1.1 426") && got.contains("x-should-retry: false"),
             "{got}"
@@ -152,11 +139,7 @@ async fn forward_proxying_is_refused() {
 
 /// A request that upstream has received but does not answer.
 async fn hanging(proxy: &Proxy, upstream: &Script) -> TcpStream {
-    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
-    agent
-        .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
-        .await
-        .unwrap();
+    let agent = proxy.send("GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n").await;
     while upstream.received().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

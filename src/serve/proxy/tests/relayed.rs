@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::testing::{Act, Proxy, Script, config, ok};
@@ -29,22 +28,14 @@ async fn a_relayed_exchange_is_byte_for_byte() {
 
     let (head, text) = head_and_body(&got);
     assert_eq!(text, "<html>no</htm");
-    let mut lines: Vec<_> = head
+    let own = ["x-baton-exchange: ", "date:"];
+    let lines = head
         .lines()
-        .filter(|l| !l.starts_with("x-baton-exchange: "))
-        .collect();
-    lines.retain(|l| !l.starts_with("date:"));
+        .filter(|line| !own.iter().any(|own| line.starts_with(own)));
     assert_eq!(
-        lines,
-        [
-            "HTTP/1.1 404 Not Found",
-            "content-type: text/html",
-            "set-cookie: a=1",
-            "set-cookie: b=2",
-            "x-request-id: r",
-            "content-length: 13",
-            "connection: close",
-        ]
+        lines.collect::<Vec<_>>().join("\n"),
+        "HTTP/1.1 404 Not Found\ncontent-type: text/html\nset-cookie: a=1\nset-cookie: b=2\nx-request-id: r\n\
+         content-length: 13\nconnection: close"
     );
     let (sent, sent_body) = upstream.received().remove(0);
     assert_eq!(sent_body, body);
@@ -71,14 +62,11 @@ async fn a_relayed_exchange_is_byte_for_byte() {
 
 #[tokio::test]
 async fn a_head_request_keeps_the_length() {
-    let upstream = Script::start(vec![Act::Answer(
-        "HTTP/1.1 200 OK\r\ncontent-length: 77\r\n\r\n".into(),
-    )])
-    .await;
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 77\r\n\r\n";
+    let upstream = Script::start(vec![Act::Answer(answer.into())]).await;
     let proxy = Proxy::start(config(&upstream.url));
-    let got = proxy
-        .raw("HEAD /v1/files HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-        .await;
+    let head = "HEAD /v1/files HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let got = proxy.raw(head).await;
     assert!(got.contains("content-length: 77"), "{got}");
     assert_eq!(proxy.events(1).await[0].outcome, ExchangeOutcome::Complete);
 }
@@ -91,9 +79,8 @@ async fn a_stream_flows_and_ends_with_the_agent() {
     for path in ["/v1/files", "/v1/messages"] {
         let upstream = Script::start(vec![Act::Hang(STREAM.into())]).await;
         let proxy = Proxy::start(config(&upstream.url));
-        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
         let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}");
-        agent.write_all(request.as_bytes()).await.unwrap();
+        let mut agent = proxy.send(request).await;
         let mut got = String::new();
         while !got.contains("data: 1\n") {
             let mut piece = [0; 1024];
@@ -118,9 +105,8 @@ async fn an_agent_that_leaves_before_the_answer_ends_the_leg() {
     for path in ["/v1/files", "/v1/messages"] {
         let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
         let proxy = Proxy::start(config(&upstream.url));
-        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
         let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}");
-        agent.write_all(request.as_bytes()).await.unwrap();
+        let agent = proxy.send(request).await;
         while upstream.received().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -154,27 +140,14 @@ async fn an_upstream_that_breaks_off_is_not_laundered() {
 
 #[tokio::test]
 async fn a_stale_pooled_connection_is_tried_again_once() {
-    let upstream = Script::start(vec![
-        Act::Keep(ok("1")),
-        Act::Close,
-        Act::Keep(ok("3")),
-        Act::Close,
-    ])
-    .await;
+    let acts = vec![Act::Keep(ok("1")), Act::Close, Act::Keep(ok("3")), Act::Close];
+    let upstream = Script::start(acts).await;
     let proxy = Proxy::start(config(&upstream.url));
-    assert!(
-        proxy
-            .post("/v1/chat/completions", "", b"{}")
-            .await
-            .ends_with("\r\n\r\n1")
-    );
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(
-        proxy
-            .post("/v1/chat/completions", "", b"{}")
-            .await
-            .ends_with("\r\n\r\n3")
-    );
+    for answer in ["\r\n\r\n1", "\r\n\r\n3"] {
+        let got = proxy.post("/v1/chat/completions", "", b"{}").await;
+        assert!(got.ends_with(answer), "{got}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     assert_eq!(upstream.received().len(), 3);
     // A connection that has never served is not stale.
     let fresh = Script::start(vec![Act::Close]).await;
@@ -189,9 +162,7 @@ async fn a_request_without_a_body_is_sent_again_too() {
     let upstream = Script::start(vec![Act::Keep(ok("1")), Act::Close, Act::Keep(ok("3"))]).await;
     let proxy = Proxy::start(config(&upstream.url));
     for answer in ["1", "3"] {
-        let got = proxy
-            .raw("GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-            .await;
+        let got = proxy.get("/v1/models", "host: x\r\n").await;
         assert!(got.ends_with(&format!("\r\n\r\n{answer}")), "{got}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -208,25 +179,13 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
     let upstream = Script::start(vec![Act::Answer(chunks.into())]).await;
     let proxy = Proxy::start(config(&upstream.url));
     let place = proxy.gateway.upstreams.get("openai").unwrap();
-    for (limit, read) in [
-        (5, Ok(Bytes::from("abcde"))),
-        (
-            4,
-            Err(Fault::because(
-                Code::UNREADABLE,
-                "upstream's body is longer than 4 bytes",
-            )),
-        ),
-    ] {
+    let too_long = Fault::because(Code::UNREADABLE, "upstream's body is longer than 4 bytes");
+    for (limit, read) in [(5, Ok(Bytes::from("abcde"))), (4, Err(too_long))] {
         let rope = RopeBody::new(["{", "", "\"a\":1", "}"].map(Bytes::from));
         let none = http::HeaderMap::new;
-        let sent = place
-            .send(&http::Method::POST, "/v1/responses", none(), none, rope)
-            .await;
-        assert_eq!(
-            sent.unwrap().into_body().whole(limit, &proxy.app.bodies).await,
-            read
-        );
+        let sent = place.send(&http::Method::POST, "/v1/responses", none(), none, rope);
+        let body = sent.await.unwrap().into_body();
+        assert_eq!(body.whole(limit, &proxy.app.bodies).await, read);
     }
     let (head, body) = upstream.received().remove(0);
     assert!(head.contains("content-length: 7\r\n"), "{head}");
@@ -240,11 +199,8 @@ async fn a_large_upload_is_not_buffered() {
     let body = vec![b'x'; 8 << 20];
     let got = proxy.post("/v1/files", "", &body).await;
     assert!(got.starts_with("HTTP/1.1 200"), "{got}");
-    assert_eq!(
-        upstream.received()[0].1.len(),
-        body.len(),
-        "above the limit for transcripts"
-    );
+    let sent = upstream.received()[0].1.len();
+    assert_eq!(sent, body.len(), "above the limit for transcripts");
     assert_eq!(proxy.events(1).await[0].received_bytes, body.len() as u64);
 }
 

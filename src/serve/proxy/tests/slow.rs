@@ -78,10 +78,9 @@ async fn a_body_that_keeps_the_rate_may_take_long() {
     let upstream = Script::saying("{}").await;
     let proxy = Proxy::start(config(&upstream.url));
     for path in ["/v1/messages", "/v1/files"] {
-        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
         let head =
             format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 8000\r\n\r\n");
-        agent.write_all(head.as_bytes()).await.unwrap();
+        let mut agent = proxy.send(head).await;
         for _ in 0..40 {
             tokio::time::sleep(Duration::from_millis(25)).await;
             agent.write_all(&[b' '; 200]).await.unwrap();
@@ -124,8 +123,7 @@ async fn whoever_has_no_key_keeps_no_connection() {
     config.clients.push(ClientKey {
         name: "ada".to_owned(),
         key: Some(Secret::new("0123456789abcdef")),
-        key_sha256: None,
-        brake: Default::default(),
+        ..ClientKey::default()
     });
     let proxy = Proxy::start(config);
     let agent = TcpStream::connect(proxy.addr).await.unwrap();
@@ -159,11 +157,7 @@ async fn an_agent_that_does_not_take_its_answer_gives_its_place_back() {
     let mut config = config(&upstream.url);
     config.limits.max_concurrent_requests = 1;
     let proxy = Proxy::start(config);
-    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
-    agent
-        .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
-        .await
-        .unwrap();
+    let mut agent = proxy.send("GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let mut piece = [0; 4096];
     assert!(agent.read(&mut piece).await.unwrap() > 0);
     assert_eq!(proxy.gateway.free_exchanges(), 0);
