@@ -113,6 +113,8 @@ pub(super) struct ShellWords {
     pub(super) looks_without: Vec<ReadOnlyUnless>,
     pub(super) git_looks: Vec<&'static str>,
     pub(super) git_lists: Vec<ListingForm>,
+    pub(super) asks: Vec<&'static str>,
+    pub(super) git_complains: Vec<&'static str>,
     pub(super) probes: Vec<&'static str>,
     pub(super) rewrites: Vec<&'static str>,
     pub(super) checks: Vec<&'static str>,

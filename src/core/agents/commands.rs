@@ -1,14 +1,17 @@
 //! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for
 //! each.
 
+mod shown;
 mod single;
 mod steps;
 mod working_dirs;
 
 use std::borrow::Cow;
 
-use self::single::{Purpose, bare, name_of_program, prepares, purpose, step_looks, without_quoted};
-pub use self::single::{is_probe, is_read_only, is_silent_if_good, name_of};
+pub use self::shown::ShownOutput;
+use self::shown::{is_last_program, is_matched, shown};
+use self::single::{Purpose, asks, bare, name_of_program, prepares, purpose, step_looks, without_quoted};
+pub use self::single::{is_probe, is_read_only, is_silent_if_good, name_of, says_if_bad};
 use self::steps::{CommandJoint, steps};
 pub use self::working_dirs::joined;
 use self::working_dirs::{WorkingDirs, unparenthesised};
@@ -32,6 +35,14 @@ pub struct ShellCommand<'a> {
     pub directory: String,
     /// Whether an earlier command of the line may have kept this one from running.
     pub is_chained: bool,
+    /// Whether the line's exit code 0 proves that this command ran.
+    pub ran_if_zero: bool,
+    /// Whether the line ends with this command.
+    pub is_last: bool,
+    /// Whether the line does not wait for this command.
+    pub is_detached: bool,
+    /// Whether the line hides a failure of this command: `|| true`, `2>/dev/null`.
+    pub hides_failure: bool,
     /// Whether a later command of the line may change files.
     pub changes_after: bool,
     /// Whether the command itself rewrites files, as formatters do.
@@ -47,19 +58,10 @@ pub struct ShellCommand<'a> {
     pub leads_to: Option<CommandPurpose>,
     /// The part of its output that the line shows.
     pub shown: ShownOutput,
-}
-
-/// The part of an output that the filters after it show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShownOutput {
-    /// All of it, with the exit code of the command.
-    All,
-    /// The end of it, or its lines of success and failure.
-    Closing,
-    /// All of it, if fewer than this many lines are shown.
-    First(usize),
-    /// Other lines.
-    Other,
+    /// Whether a filter selects lines of its output by their words.
+    pub is_matched: bool,
+    /// Whether no later command of a line for PowerShell is a program.
+    pub is_last_program: bool,
 }
 
 /// Lists the known commands of a shell line, in order.
@@ -81,7 +83,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         if inner[at] {
             continue;
         }
-        let Some(Purpose { of: purpose, is_own }) = purpose(plain[at]) else {
+        let Some(Purpose { of: purpose, is_own }) = purpose(plain[at]).filter(|_| !asks(plain[at])) else {
             continue;
         };
         // With `&&` up to the end, code 0 needs every command from here on. After `;` or `|` the code is that
@@ -106,8 +108,14 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             bad_if_not: before && steps[at].1 == CommandJoint::End,
             directory,
             is_chained: at > 0,
+            ran_if_zero: ran_if_zero(&steps, at),
+            is_last: steps[at].1 == CommandJoint::End,
+            is_detached: steps[at].1 == CommandJoint::Background,
+            hides_failure: hides_failure(text, steps[at].1, plain.get(at + 1).copied()),
             rewrites: purpose.verifies() && !is_own && !step_looks(plain[at]),
             shown: shown(&steps[at..], &plain[at + 1..]),
+            is_matched: is_matched(&steps[at..], &plain[at + 1..]),
+            is_last_program: is_last_program(line, &plain[at + 1..]),
             is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
             closes: !hides
                 && (0..steps.len()).all(|i| {
@@ -164,39 +172,28 @@ fn leads_to(
     (!between && !is_own && last.verifies()).then_some(last)
 }
 
-/// Words of a filter that shows the lines of a failure.
-const SHOWS_FAILURES: [&str; 5] = ["FAIL", "fail", "ERROR", "Error", "error"];
+/// Whether a command certainly ran if the line's exit code is 0.
+///
+/// It did if nothing before it decides, or if `&&` joins it to the end of the line.
+fn ran_if_zero(steps: &[(&str, CommandJoint)], at: usize) -> bool {
+    let is_chain = |joint| matches!(joint, CommandJoint::And | CommandJoint::Pipe | CommandJoint::End);
+    let list = steps[..at]
+        .iter()
+        .rev()
+        .take_while(|(_, joint)| *joint != CommandJoint::Then);
+    let (mut before, after) = (list.peekable(), &steps[at..]);
+    before.peek().is_none() || before.chain(after).all(|(_, joint)| is_chain(*joint))
+}
 
-/// How much the filters after a command show of its output. `steps` begins with the command.
-fn shown(steps: &[(&str, CommandJoint)], filters: &[&str]) -> ShownOutput {
-    let mut shown = ShownOutput::All;
-    for ((_, joint), filter) in steps.iter().zip(filters) {
-        let mut words = filter.split_whitespace();
-        shown = match (joint, words.next().unwrap_or_default(), shown) {
-            (CommandJoint::Pipe, _, ShownOutput::Other) => return shown,
-            (CommandJoint::Pipe, "tail", ShownOutput::All | ShownOutput::Closing) => ShownOutput::Closing,
-            (
-                CommandJoint::Pipe,
-                "grep" | "egrep" | "rg" | "Select-String",
-                ShownOutput::All | ShownOutput::Closing,
-            ) if !filter.contains(" -v") && SHOWS_FAILURES.iter().any(|word| filter.contains(word)) => {
-                ShownOutput::Closing
-            }
-            (CommandJoint::Pipe, "Select-Object", ShownOutput::All | ShownOutput::Closing)
-                if filter.contains("-Last") =>
-            {
-                ShownOutput::Closing
-            }
-            (CommandJoint::Pipe, "head", ShownOutput::All | ShownOutput::Closing) => {
-                let lines = words.find_map(|word| word.trim_start_matches(['-', 'n']).parse().ok());
-                // Without a number, `head` shows ten lines.
-                ShownOutput::First(lines.unwrap_or(10))
-            }
-            (CommandJoint::Pipe, ..) => ShownOutput::Other,
-            _ => return shown,
-        };
-    }
-    shown
+/// Whether a line hides a failure of a command: its errors, or its exit code.
+fn hides_failure(text: &str, joint: CommandJoint, next: Option<&str>) -> bool {
+    let drops_errors = text.contains("2>/dev/null")
+        || text.contains("2> /dev/null")
+        || text.contains("&>/dev/null")
+        || text.contains(">/dev/null 2>&1");
+    drops_errors
+        || joint == CommandJoint::Other
+            && next.is_some_and(|next| WORDS.quiet.contains(&name_of_program(next)))
 }
 
 /// Whether a command of a line prints only what another command of the line piped to it.
@@ -232,17 +229,21 @@ pub fn prints_stored_text(line: &str) -> bool {
     steps.iter().enumerate().any(prints)
 }
 
-/// Lists the program of each command of a line with its first argument, which is empty if absent.
-pub fn programs(line: &str) -> Vec<[&str; 2]> {
-    let steps = steps(line);
-    let plain = steps.into_iter().map(|(text, _)| bare(unparenthesised(text)));
-    let named = plain.map(|plain| {
-        [
-            name_of_program(plain),
-            plain.split_whitespace().nth(1).unwrap_or_default(),
-        ]
-    });
-    named.collect()
+/// Whether an agent may take a command with such words for the last one of a line. Text in quotes is left out.
+///
+/// An agent may misread a line with commands that are not parsed here.
+pub fn may_end_with(line: &str, is: impl Fn(&[&str]) -> bool) -> bool {
+    const SEPARATORS: [char; 6] = ['\n', ';', '|', '&', '(', '`'];
+    let last = steps(line).pop().map(|(text, _)| text);
+    let mut pieces = line.split(SEPARATORS).filter(|text| !text.trim().is_empty());
+    let (first, end) = match may_hide(line) {
+        true => (pieces.next(), pieces.next_back()),
+        false => (None, None),
+    };
+    [last, first, end].into_iter().flatten().any(|text| {
+        let words = without_quoted(bare(unparenthesised(text)));
+        is(&words.split_whitespace().collect::<Vec<_>>())
+    })
 }
 
 /// Whether a line certainly prints only its own words or none.

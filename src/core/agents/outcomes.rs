@@ -26,6 +26,8 @@ pub(super) struct OutcomeWordings {
     pub(super) exit_names: Vec<&'static str>,
     pub(super) before_exit: Vec<&'static str>,
     head_lines: Vec<&'static str>,
+    shortened: Vec<&'static str>,
+    no_output: Vec<&'static str>,
 }
 
 pub(super) static WORDINGS: LazyLock<OutcomeWordings> =
@@ -47,9 +49,15 @@ pub fn is_unprepared(text: &str) -> bool {
     lines().take(LINES).any(says) || lines().rev().take(LINES).any(says)
 }
 
-/// A result without the lines that Codex puts before the output of a command.
+/// A result without the lines that Codex puts before the output of a command, and Claude Code after it.
 pub fn output(text: &str) -> &str {
+    const RESET: &str = "Shell cwd was reset to ";
     let is_head = |line: &str| WORDINGS.head_lines.iter().any(|begins| line.starts_with(begins));
+    let (before, last) = text.trim_end().rsplit_once('\n').unwrap_or(("", text));
+    let text = if last.starts_with(RESET) { before } else { text };
+    if WORDINGS.no_output.contains(&text.trim()) {
+        return "";
+    }
     let mut rest = text;
     loop {
         let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
@@ -59,6 +67,25 @@ pub fn output(text: &str) -> &str {
             _ => return text,
         }
     }
+}
+
+/// Whether a result lacks a part of the command's output, or reports that the command was stopped.
+pub fn is_cut(text: &str) -> bool {
+    /// Number of lines at the end that report it.
+    const LAST: usize = 12;
+    let mut last = text.lines().rev().take(LAST);
+    WORDINGS.shortened.iter().any(|words| text.contains(words))
+        || last.any(|line| WORDINGS.cut_off.occur_in(line))
+}
+
+/// The command of a script, if an output has nothing but the head that script runners print. An empty output has an empty
+/// one.
+pub fn script(output: &str) -> Option<&str> {
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    // `$ tsc --noEmit`, or `> name@1.0.0 lint` before `> tsc --noEmit`
+    lines.try_fold("", |_, line| {
+        line.strip_prefix("$ ").or_else(|| line.strip_prefix("> "))
+    })
 }
 
 /// Whether a result reports that the call did not run.

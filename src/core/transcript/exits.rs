@@ -8,10 +8,13 @@
 
 use super::agents::AgentKind;
 use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
-use crate::agents::ending::{self, Evidence, LineEnd, is_still_running};
+use crate::agents::ending::{self, Evidence, LineEnd, MAX_HEAD_LINES, is_still_running};
 use crate::agents::may_run_commands;
 use crate::agents::tools::{self, ToolKind};
 use crate::text::{Span, json};
+
+/// Claude Code's tool on Windows. Its exit code is that of the last program of a line.
+const POWERSHELL: &str = "PowerShell";
 
 struct ShellTool {
     agent: AgentKind,
@@ -65,7 +68,12 @@ const SHELLS: [ShellTool; 8] = {
     ];
     const ENDS: &str = "Command exited with code ";
     [
-        shell(ClaudeCode, &["Bash"], AtStart("Exit code "), ZeroUnlessJudged),
+        shell(
+            ClaudeCode,
+            &["Bash", POWERSHELL],
+            AtStart("Exit code "),
+            ZeroUnlessJudged,
+        ),
         shell(Codex, CODEX, InHead, Unknown),
         shell(Codex, &["exec"], AsJson, Unknown),
         shell(GeminiCli, &["run_shell_command"], InLabels, ZeroAfter("Output: ")),
@@ -128,7 +136,10 @@ pub(super) fn end(
         silence_is_zero: shell.is_some_and(|shell| is_silent_zero(shell.silent, text, call, result)),
         text,
     };
-    let end = evidence.decide();
+    let end = LineEnd {
+        is_of_last_program: name == POWERSHELL,
+        ..evidence.decide()
+    };
     match command {
         // A tool that runs no command has only its error flag as evidence.
         None if end.failed.is_none() && !end.reads_failed => LineEnd {
@@ -198,7 +209,7 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
     let zero = match silent {
         MissingCode::Unknown => false,
         MissingCode::Zero => result.error == Some(false),
-        MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call, text),
+        MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
         // Gemini CLI reports a signal or a start error in a label, and without a code.
         MissingCode::ZeroAfter(words) => {
             text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "])
@@ -208,15 +219,17 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
 }
 
 /// Whether the agent judges the exit code of one of the commands. An unknown command counts as judged.
-fn is_judged(call: &ToolCall<'_>, text: &str) -> bool {
+fn is_judged(call: &ToolCall<'_>) -> bool {
     let command = call.arguments.and_then(|all| all.named("command"));
-    command.is_none_or(|command| ending::is_judged(&command, text))
+    let is_powershell = call.named() == POWERSHELL;
+    command.is_none_or(|command| match is_powershell {
+        true => ending::is_judged_in_powershell(&command),
+        false => ending::is_judged(&command),
+    })
 }
 
 /// The code from the lines before the output, as Codex writes them.
 fn in_head(text: &str) -> Option<i32> {
-    /// Five lines, and in some versions an additional warning.
-    const MAX_HEAD_LINES: usize = 8;
     let head = text
         .lines()
         .take(MAX_HEAD_LINES)

@@ -87,6 +87,15 @@ impl OpenFailure<'_> {
         detail.contains(error.as_str()) || outcome.lines.contains(error)
     }
 
+    /// Whether the line is a loop or the like that checks nothing, and its commands may have run again since.
+    ///
+    /// Such a line is written for one occasion.
+    fn is_over(&self) -> bool {
+        let line = self.failed.call.command.as_deref();
+        let checks = self.keys.iter().any(|key| key.0.verifies());
+        self.unknown_since.is_some() && !checks && line.is_some_and(commands::may_hide)
+    }
+
     /// Whether the command certainly failed and has not been run again.
     fn is_certain(&self) -> bool {
         let exit = self.failed.outcome.end.code.filter(|_| self.failed.call.whole);
@@ -186,7 +195,11 @@ impl<'i> Failures<'i> {
     }
 
     pub(crate) fn all(self) -> Vec<SeenFailure> {
-        self.0.iter().map(seen).collect()
+        self.0
+            .iter()
+            .filter(|failure| !failure.is_over())
+            .map(seen)
+            .collect()
     }
 }
 

@@ -120,7 +120,7 @@ pub(crate) struct IndexedResult {
 /// Words for calls that failed, that read like a failure, and that have not ended.
 pub(crate) const FAILED: &str = "FAILED";
 pub(crate) const READS_FAILED: &str = "reads as failed";
-pub(crate) const RUNNING: &str = "still ran in the background";
+pub(crate) const RUNNING: &str = "started in the background";
 
 impl IndexedResult {
     /// How the call ended, in a few words.

@@ -103,9 +103,12 @@ impl LastEffects {
         self.0.insert((effect.purpose, effect.command.clone()), effect);
     }
 
-    /// All effects, oldest first.
+    /// All effects, oldest first, except for unknown ones of commands whose failure did not matter.
     pub(crate) fn all(self) -> Vec<SeenEffect> {
-        let mut effects: Vec<SeenEffect> = self.0.into_values().collect();
+        let matters = |effect: &SeenEffect| {
+            effect.passed.is_some() || effect.is_running || !effect.hides_failure || !effect.lines.is_empty()
+        };
+        let mut effects: Vec<SeenEffect> = self.0.into_values().filter(matters).collect();
         effects.sort_by(|a, b| {
             (a.turn, a.call, a.purpose, &a.command).cmp(&(b.turn, b.call, b.purpose, &b.command))
         });

@@ -12,6 +12,9 @@ use super::{SeenCommand, SeenStatement, SeenVerification};
 use crate::agents::commands::{self, CommandPurpose, ShellCommand};
 use crate::agents::ending::{LineEnd, RunEnd};
 
+/// The command whose arguments do not distinguish it from an earlier one.
+const COMMIT: &str = "git commit";
+
 impl<'i> TranscriptWalk<'i> {
     pub(super) fn shell(&mut self, done: &CompletedCall<'i>) {
         let CompletedCall {
@@ -98,7 +101,8 @@ impl<'i> TranscriptWalk<'i> {
                     turn: done.turn,
                     call: self.number,
                     passed: run.end(end).passed(),
-                    is_running: end.is_running,
+                    is_running: end.is_running || run.is_detached,
+                    hides_failure: run.hides_failure,
                     lines: lines.to_vec(),
                     by_user: done.call.by_user,
                 });
@@ -117,7 +121,11 @@ impl<'i> TranscriptWalk<'i> {
     ) -> Vec<KeyedCommand<'r, 'l>> {
         let mut keyed = Vec::with_capacity(runs.len());
         for run in runs {
-            let name = commands::name_of(run.text);
+            let mut name = commands::name_of(run.text);
+            // A commit with any message and options takes the place of one that failed.
+            if name.starts_with(COMMIT) {
+                name.truncate(COMMIT.len());
+            }
             let known = begins.or(run.directory.starts_with('/').then_some(""));
             let Some(begins) = known else {
                 self.runs.forget(|key| key.1 == name);
@@ -151,7 +159,7 @@ impl<'i> TranscriptWalk<'i> {
                 command: command_line(run, Some(key)),
                 exit,
                 passed: ended.passed(),
-                is_running: ended == RunEnd::Running,
+                is_running: ended == RunEnd::Running || run.is_detached,
                 turn: done.turn,
                 call: self.number,
                 stale: None,

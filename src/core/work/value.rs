@@ -146,6 +146,8 @@ pub struct SeenEffect {
     pub passed: Option<bool>,
     /// Whether the command still ran in the background when last seen.
     pub is_running: bool,
+    /// Whether the line hides a failure of the command.
+    pub hides_failure: bool,
     /// Lines of the output that name the change.
     pub lines: Vec<String>,
     pub by_user: bool,

@@ -121,6 +121,11 @@ pub(super) fn purpose(command: &str) -> Option<Purpose> {
     }
 }
 
+/// Whether a command only asks a program about itself or its work.
+pub(super) fn asks(command: &str) -> bool {
+    command.split_whitespace().any(|word| WORDS.asks.contains(&word))
+}
+
 /// Rewrites `yarn build` and `pnpm lint` as `npm run build` and `npm run lint`.
 fn as_npm_script(command: &str) -> Option<String> {
     let (first, rest) = command.trim().split_once(char::is_whitespace)?;
@@ -147,13 +152,40 @@ fn table_purpose(command: &str) -> Option<CommandPurpose> {
     command_table::purpose(&words)
 }
 
-/// Whether a compiler prints nothing if it finds no error.
+/// Whether a compiler or linter prints nothing if it finds no error.
 pub fn is_silent_if_good(command: &str) -> bool {
     let mut words = bare(command).split_whitespace();
+    let program = words
+        .next()
+        .map(|program| program.rsplit('/').next().unwrap_or(program));
     matches!(
-        (words.next(), words.next()),
-        (Some("go"), Some("build" | "vet")) | (Some("tsc"), _)
+        (program, words.next()),
+        (Some("go"), Some("build" | "vet"))
+            | (Some("mix"), Some("compile"))
+            | (Some("tsc" | "eslint" | "shellcheck"), _)
     )
+}
+
+/// Whether a command that fails always ends its output with a line that reports it, and that the tables know.
+pub fn says_if_bad(command: &str) -> bool {
+    let words: Vec<&str> = bare(command).split_whitespace().collect();
+    let has = |some: &[&str]| words.iter().any(|word| some.contains(word));
+    // The name of a file or of an installed program would run it without a word about its end.
+    let is_script = |name: &str| {
+        name.contains(':')
+            || targets::purpose(&format!("npm run {name}")).is_some_and(|of| of != CommandPurpose::Script)
+    };
+    match words[..] {
+        ["git", name, ..] => WORDS.git_complains.contains(&name),
+        ["make" | "gmake", ..] => !has(&["-q", "--question"]),
+        ["bun", "run", name, ..] => {
+            !has(&["--silent"]) && !name.starts_with('-') && !name.contains(['.', '/'])
+        }
+        ["pnpm", name, ..] if !has(&["-s", "--silent", "exec", "dlx"]) => {
+            name.starts_with('-') || matches!(name, "run" | "test") || is_script(name)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a command only prepares others. Without a message of its own, its failure cannot be distinguished
@@ -169,11 +201,13 @@ pub(super) fn bare(command: &str) -> &str {
     'again: loop {
         let word = rest.split_whitespace().next().unwrap_or_default();
         // `CI=1 make` runs `make`.
-        let is_assignment = word.split_once('=').is_some_and(|(name, _)| {
-            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        });
-        if is_assignment {
-            rest = rest[word.len()..].trim_start();
+        if let Some((name, value)) = rest.split_once('=')
+            && !name.is_empty()
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        {
+            let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+            let quoted = quote.and_then(|quote| Some(value[1..].find(quote)? + 2));
+            rest = value[quoted.unwrap_or(word.len() - name.len() - 1)..].trim_start();
             continue;
         }
         for prefix in &WORDS.prefixes {

@@ -9,7 +9,9 @@ pub(super) enum CommandJoint {
     Then,
     /// `|`: the next command reads the output of this one.
     Pipe,
-    /// `||`, `&`: the code belongs to another command.
+    /// `&`: the line does not wait for the command.
+    Background,
+    /// `||`, or a here-document: the code belongs to another command.
     Other,
     /// The end of the line.
     End,
@@ -64,7 +66,7 @@ pub(super) fn steps(line: &str) -> Vec<(&str, CommandJoint)> {
                 at += 1;
                 continue;
             }
-            (_, b'&', _) => (CommandJoint::Other, 1),
+            (_, b'&', _) => (CommandJoint::Background, 1),
             (_, b';' | b'\n', _) => (CommandJoint::Then, 1),
             _ => {
                 at += 1;

@@ -124,6 +124,8 @@ fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
     for line in [
         "ls -la",
         "cargo --version",
+        "npx jest --listTests",
+        "BROWSER=\"/opt/A B/build.sh\"",
         "npm run",
         "git status",
         "git log -5",
@@ -145,7 +147,9 @@ fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
     ] {
         assert_eq!(runs(line), [], "{line}");
         assert!(
-            is_read_only(line) || matches!(line, "cargo --version" | "npm run"),
+            is_read_only(line)
+                || matches!(line, "cargo --version" | "npm run")
+                || line.starts_with("BROWSER"),
             "{line}"
         );
         assert!(!may_undo(line), "{line}");

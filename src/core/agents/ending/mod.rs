@@ -49,6 +49,13 @@ pub struct LineEnd {
     pub is_running: bool,
     /// Number of lines of the result.
     pub lines: usize,
+    /// Whether the result is complete, and no line of it reports a failure.
+    pub is_clean: bool,
+    /// Whether the result is clean and empty, except for the head of a script whose command prints nothing if it
+    /// succeeds.
+    pub is_quiet: bool,
+    /// Whether the exit code is that of the line's last program, even if other commands follow it.
+    pub is_of_last_program: bool,
     /// The git commands of the line whose output shows that they succeeded.
     pub(crate) git: GitSuccesses,
 }
@@ -127,6 +134,13 @@ impl Evidence<'_> {
             (None, Some(line)) => self.written(line, report, zero_is_passed),
             (None, None) => self.silent(report, zero_is_passed),
         };
+        let output = outcomes::output(self.text);
+        let is_clean = own_text
+            && !all.has_failed()
+            && !outcomes::is_cut(self.text)
+            && !self
+                .command
+                .is_some_and(|command| git::complains(command, self.text));
         LineEnd {
             code,
             failed,
@@ -136,7 +150,12 @@ impl Evidence<'_> {
                 || self.flag == Some(true),
             report,
             is_running: code.is_none() && is_still_running(self.text),
-            lines: outcomes::output(self.text).lines().count(),
+            lines: output.lines().count(),
+            is_clean,
+            is_quiet: is_clean
+                && outcomes::script(output)
+                    .is_some_and(|command| command.is_empty() || commands::is_silent_if_good(command)),
+            is_of_last_program: false,
             git: self.command.map_or_else(GitSuccesses::default, |command| {
                 GitSuccesses::read(command, self.text)
             }),
@@ -203,13 +222,19 @@ fn prints_code(line: &str) -> bool {
 impl ShellCommand<'_> {
     /// Decides how this command ended, from the end of its whole line.
     pub fn end(&self, line: &LineEnd) -> RunEnd {
+        // `Select-Object -First` stops the program before it.
+        let is_whole = !matches!(self.shown, ShownOutput::First(most) if line.lines >= most);
+        let is_last_program = line.is_of_last_program && self.is_last_program && is_whole;
+        let is_good_if_zero = self.good_if_zero || is_last_program;
+        // Reports in the output of git come from hooks.
+        let is_contradicted = line.report.has_failed() && self.purpose != CommandPurpose::Git;
+        // A line that failed at its end never got past its last command.
+        let is_blamed = self.bad_if_not || self.is_last && !self.purpose.reports();
         let by_code = match line.code {
-            Some(0) if (self.good_if_zero || self.good_before_pipe) && !line.report.has_failed() => {
-                Some(RunEnd::Passed)
-            }
+            Some(0) if (is_good_if_zero || self.good_before_pipe) && !is_contradicted => Some(RunEnd::Passed),
             // The command's code and its text contradict each other.
-            Some(0) if self.good_if_zero => Some(RunEnd::Unknown),
-            Some(code) if code != 0 && self.bad_if_not => Some(RunEnd::Failed(Some(code))),
+            Some(0) if is_good_if_zero => Some(RunEnd::Unknown),
+            Some(code) if code != 0 && is_blamed => Some(RunEnd::Failed(Some(code))),
             _ => None,
         };
         by_code.unwrap_or_else(|| match line.report {
@@ -223,11 +248,11 @@ impl ShellCommand<'_> {
             {
                 RunEnd::Passed
             }
-            ReportedResult::Silent if self.is_silent(line) => RunEnd::Passed,
+            _ if self.is_silent(line) => RunEnd::Passed,
             _ if line.is_running => RunEnd::Running,
-            _ if self.purpose == CommandPurpose::Git && line.git.has(self.text) => RunEnd::Passed,
             // A call that timed out or was stopped has a flag, and no code.
-            _ if line.failed == Some(true) && line.code.is_none() && self.bad_if_not => RunEnd::Failed(None),
+            _ if line.failed == Some(true) && line.code.is_none() && is_blamed => RunEnd::Failed(None),
+            _ if self.purpose == CommandPurpose::Git && line.git.has(self.text) => RunEnd::Passed,
             _ => RunEnd::Unknown,
         })
     }
@@ -247,15 +272,32 @@ impl ShellCommand<'_> {
         self.closes && ends && !line.reads_failed
     }
 
-    /// Whether a compiler that prints all of its errors printed nothing, before a filter whose exit code is 0.
+    /// Whether the command surely succeeded, because its output reports no failure and the line's exit code is 0.
     ///
-    /// Without a filter, the exit code of the compiler itself decides.
+    /// The end of the output must be shown, with the errors in it.
     fn is_silent(&self, line: &LineEnd) -> bool {
-        let is_whole = !matches!(self.shown, ShownOutput::All | ShownOutput::Other);
-        let is_quiet = commands::is_silent_if_good(self.text) && self.text.contains("2>&1");
-        is_whole && is_quiet && self.is_alone && line.lines == 0 && line.code == Some(0)
+        /// Number of blank lines at the end of an output that are allowed for.
+        const BLANK: usize = 4;
+        // Each error of `tsc` has the word that failures are selected by.
+        let is_matched = self.is_matched && !self.text.contains("tsc");
+        let is_shown = match self.shown {
+            ShownOutput::All => !self.hides_failure,
+            ShownOutput::Closing => !is_matched,
+            // An agent may have removed blank lines at the end.
+            ShownOutput::First(most) => !is_matched && line.lines + BLANK < most,
+            ShownOutput::Other => false,
+        };
+        let has_errors = self.shown == ShownOutput::All || self.text.contains("2>&1");
+        // The head of a script names a command that prints nothing if it succeeds.
+        let is_quiet = || line.lines > 0 || commands::is_silent_if_good(self.text);
+        let is_silent = self.is_alone && line.is_quiet && is_quiet()
+            || self.ran_if_zero && commands::says_if_bad(self.text);
+        line.code == Some(0) && line.is_clean && is_shown && has_errors && is_silent
     }
 }
+
+/// Number of lines that Codex writes before the output at most: five, and in some versions an additional warning.
+pub const MAX_HEAD_LINES: usize = 8;
 
 /// Beginnings of results whose command is still running.
 const STILL_RUNNING: [&str; 5] = [
@@ -266,27 +308,38 @@ const STILL_RUNNING: [&str; 5] = [
     "Command did not complete",
 ];
 
-/// Programs whose exit code 1 Claude Code does not treat as a failure.
+/// Programs and git commands whose exit code 1 Claude Code does not treat as a failure, if a line ends with one.
 const JUDGED: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "["];
+const JUDGED_GIT: [&str; 2] = ["diff", "grep"];
+const JUDGED_IN_POWERSHELL: [&str; 9] = [
+    "grep", "egrep", "fgrep", "rg", "findstr", "robocopy", "where", "fc", "diff",
+];
 
 /// Whether a result reports that its command is still running.
 pub fn is_still_running(text: &str) -> bool {
-    STILL_RUNNING.iter().any(|words| text.starts_with(words))
+    /// Codex writes this among the lines before the output.
+    const SESSION: &str = "Process running with session ID ";
+    let mut head = text
+        .lines()
+        .take(MAX_HEAD_LINES)
+        .take_while(|line| *line != "Output:");
+    STILL_RUNNING.iter().any(|words| text.starts_with(words)) || head.any(|line| line.starts_with(SESSION))
 }
 
-/// Whether the agent judges the exit code of a command in this line itself.
+/// Whether the agent judges the exit code of this line itself, by its last program.
 ///
-/// The absence of a flag then proves nothing. `text` is the output of the line.
-pub fn is_judged(line: &str, text: &str) -> bool {
-    let line = &*commands::without_texts(line);
-    if commands::may_hide(line) {
-        return commands::hidden_words(line).any(|word| JUDGED.contains(&word) || word == "git");
-    }
-    let mut programs = commands::programs(line).into_iter();
-    programs.any(|words| match words {
-        ["git", name] => !git::says_success(name, text),
-        [program, _] => JUDGED.contains(&program),
+/// The absence of a flag then proves nothing.
+pub fn is_judged(line: &str) -> bool {
+    commands::may_end_with(&commands::without_texts(line), |words| match words {
+        ["git", words @ ..] => words.iter().any(|word| JUDGED_GIT.contains(word)),
+        [program, ..] => JUDGED.contains(program),
+        [] => false,
     })
+}
+
+/// Whether the agent may judge the exit code of this line for PowerShell itself.
+pub fn is_judged_in_powershell(line: &str) -> bool {
+    commands::hidden_words(line).any(|word| JUDGED_IN_POWERSHELL.contains(&word))
 }
 
 #[cfg(test)]

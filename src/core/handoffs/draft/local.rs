@@ -276,6 +276,8 @@ impl DraftBuilder<'_, '_> {
         for effect in &facts.effects {
             let is_known = effect.purpose != CommandPurpose::Script;
             let group = match (effect.purpose, effect.passed) {
+                // It is among the failures until it is settled.
+                (CommandPurpose::Git, Some(false)) => continue,
                 (CommandPurpose::Git, _) => LineGroup::Runs,
                 // The user's commands have a group of their own.
                 _ if effect.by_user => continue,

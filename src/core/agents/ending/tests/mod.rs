@@ -1,5 +1,7 @@
 //! Closing lines of programs for success and failure, and the precedence of contradictory evidence.
 
+mod claude_code;
+
 use std::sync::LazyLock;
 
 use serde::Deserialize;
@@ -175,6 +177,10 @@ fn what_was_cut_off_did_not_pass() {
             format!("Command running in background with id 3\n{passed}"),
             RunEnd::Running,
         ),
+        (
+            "Chunk ID: a\nProcess running with session ID 7\nOriginal token count: 0\nOutput:\n".to_owned(),
+            RunEnd::Running,
+        ),
         (format!("{passed}\n[interrupted by the user]"), RunEnd::Unknown),
     ] {
         assert_eq!(end(&evidence("cargo test", &text)), ended, "{text}");
@@ -276,40 +282,6 @@ fn plain_exit_codes_are_evidence_of_any_tool() {
     // A tool that flags every failure did not flag this one.
     let end = silent("./deploy.sh", "x\nexit status 3").decide();
     assert_eq!((end.code, end.failed, end.reads_failed), (None, None, true));
-}
-
-#[test]
-fn only_commands_that_the_agent_judges_hide_their_exit_code() {
-    let committed = "[main 99b497c] feat: a\n 12 files changed, 794 insertions(+)";
-    for (line, text, judged) in [
-        ("grep x y", "", true),
-        ("make && grep x y", "", true),
-        ("cd a && rg x", "", true),
-        ("[ -f a ]", "", true),
-        ("mix test --seed 0", "", false),
-        ("mise run test", "", false),
-        ("npm run find", "", false),
-        ("bash -c 'grep x y'", "", true),
-        ("git diff --exit-code", "", true),
-        ("git status", "nothing to commit", true),
-        ("git add -A && git commit -m 'find and test it'", committed, false),
-        (
-            "git commit -m x",
-            "On branch main\nnothing to commit, working tree clean",
-            true,
-        ),
-        ("git push", "   1..2  main -> main", false),
-        ("git push", "", true),
-        ("git checkout -b a", "Switched to a new branch 'a'", false),
-        (
-            "git commit -m \"Make room for it, if it's large\"",
-            committed,
-            false,
-        ),
-        ("for a in b; do git commit -m x; done", committed, true),
-    ] {
-        assert_eq!(is_judged(line, text), judged, "{line}");
-    }
 }
 
 #[test]
@@ -424,7 +396,7 @@ fn a_commit_with_its_message_in_a_here_document_is_read_like_any_other() {
             "HEAD is now at 1f2e3d4 Mend it",
         ),
     ] {
-        assert!(!is_judged(line, text), "{line}");
+        assert!(!is_judged(line), "{line}");
         assert_eq!(silent(line, text).decide().code, Some(0), "{line}");
     }
     for unclosed in [
@@ -466,7 +438,6 @@ fn git_shows_its_success_in_a_line_whose_code_proves_nothing() {
         ),
         ("git commit -m a; git commit -m b; true", committed),
         ("git commit -m a; git log -1 | cat", "commit 1a2b3c4"),
-        ("git tag v1; true", ""),
     ] {
         assert_eq!(first_after_zero(command, text), RunEnd::Unknown, "{command}");
     }

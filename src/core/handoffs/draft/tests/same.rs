@@ -115,9 +115,46 @@ fn a_command_in_the_background_still_runs() {
     let mut all = vec![user("Start it.")];
     all.extend(ran("npm run dev", "Command running in background with ID: b1"));
     let (local, document) = both(&all);
-    let part = "- `npm run dev`: still ran in the background (turn 1, call 1)";
+    let part = "- `npm run dev`: started in the background (turn 1, call 1)";
     assert_contains(&local, part);
     assert_eq!(document.commands_run[0].exit, None);
+}
+
+#[test]
+fn a_later_commit_settles_one_that_failed() {
+    let mut all = vec![user("Add the page.")];
+    let failed = "Exit code 1\nerror: the hook is missing";
+    all.extend(ran("git add a.md && git commit -m 'Add it'", failed));
+    let (local, _) = both(&all);
+    let (_, failures) = local.split_once("Failed, and not yet settled:").unwrap();
+    assert_contains(failures, "the hook is missing");
+    assert_lacks(&local, "Last runs");
+    all.extend(ran("git add a.md b.md && git commit -q -m 'Add the page'", ""));
+    let (local, _) = both(&all);
+    let part = "Last runs:\n- `git commit -q -m 'Add the page'`: repository changed (turn 1, call 2)";
+    assert_contains(&local, part);
+    assert_lacks(&local, "Failed, and not yet settled");
+}
+
+#[test]
+fn an_unknown_end_that_its_line_hides_is_not_told() {
+    let mut all = vec![user("Clean up.")];
+    all.extend(ran("git stash 2>/dev/null; ls", "a"));
+    all.extend(ran("npm run dev & sleep 2; ls", "a"));
+    all.extend(ran(
+        "for a in b c; do\ncat $a\ndone; ./step.sh",
+        "Exit code 1\nerror: b",
+    ));
+    let (local, _) = both(&all);
+    assert_lacks(&local, "git stash");
+    assert_contains(
+        &local,
+        "- `npm run dev`: started in the background (turn 1, call 2)",
+    );
+    assert_contains(&local, "> error: b");
+    all.extend(ran("for a in c; do cat $a; done; ./step.sh || true", "c"));
+    let (local, _) = both(&all);
+    assert_lacks(&local, "> error: b");
 }
 
 #[test]

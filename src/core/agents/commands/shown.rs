@@ -1,0 +1,90 @@
+//! The part of a command's output that a line shows.
+
+use super::single::name_of_program;
+use super::steps::CommandJoint;
+
+/// The part of an output that the filters after it show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownOutput {
+    /// All of it, with the exit code of the command.
+    All,
+    /// The end of it, or its lines of success and failure.
+    Closing,
+    /// All of it, if fewer than this many lines are shown.
+    First(usize),
+    /// Other lines.
+    Other,
+}
+
+/// Words of a filter that shows the lines of a failure.
+const SHOWS_FAILURES: [&str; 5] = ["FAIL", "fail", "ERROR", "Error", "error"];
+
+/// Filters that select lines by their words.
+const MATCHERS: [&str; 4] = ["grep", "egrep", "rg", "Select-String"];
+
+/// The commands that a command's output is piped through. `steps` begins with the command, `after` follows it.
+fn filters<'a>(steps: &'a [(&str, CommandJoint)], after: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let piped = steps
+        .iter()
+        .zip(after)
+        .take_while(|((_, joint), _)| *joint == CommandJoint::Pipe);
+    piped.map(|(_, filter)| *filter)
+}
+
+/// Whether a filter after a command selects lines by their words.
+pub(super) fn is_matched(steps: &[(&str, CommandJoint)], after: &[&str]) -> bool {
+    filters(steps, after).any(|filter| MATCHERS.contains(&name_of_program(filter)))
+}
+
+/// How much the filters after a command show of its output. `steps` begins with the command.
+pub(super) fn shown(steps: &[(&str, CommandJoint)], after: &[&str]) -> ShownOutput {
+    filters(steps, after).fold(ShownOutput::All, |shown, filter| {
+        let mut words = filter.split_whitespace();
+        let program = words.next().unwrap_or_default();
+        let is_closing = match program {
+            "tail" => true,
+            "Select-Object" => filter.contains("-Last"),
+            _ if MATCHERS.contains(&program) => {
+                !filter.contains(" -v") && SHOWS_FAILURES.iter().any(|word| filter.contains(word))
+            }
+            _ => false,
+        };
+        match (program, shown) {
+            (_, ShownOutput::Other | ShownOutput::First(_)) => ShownOutput::Other,
+            _ if is_closing => ShownOutput::Closing,
+            _ if program == "head" || filter.contains("Select-Object -First") => {
+                let lines = words.find_map(|word| word.trim_start_matches(['-', 'n']).parse().ok());
+                // Without a number, `head` shows ten lines.
+                ShownOutput::First(lines.unwrap_or(10))
+            }
+            _ => ShownOutput::Other,
+        }
+    })
+}
+
+/// Whether a line for PowerShell has no program after a command, whose exit code is then that of the line.
+pub(super) fn is_last_program(line: &str, after: &[&str]) -> bool {
+    // After `&`, a string or a variable is a program.
+    !line.contains("& ") && after.iter().all(|text| is_expression(text))
+}
+
+/// Whether a command for PowerShell is an expression or a cmdlet.
+fn is_expression(text: &str) -> bool {
+    let text = text.trim_start_matches(['(', '@', '{', '}', ' ']);
+    let is_cmdlet = || {
+        let (verb, noun) = text.split_once('-')?;
+        let mut words = [verb, noun].into_iter().map(|word| word.chars().next());
+        Some(
+            verb.bytes().all(|b| b.is_ascii_alphabetic())
+                && words.all(|c| c.is_some_and(|c| c.is_ascii_uppercase())),
+        )
+    };
+    let is_plain = match text.chars().next() {
+        None | Some('"' | '\'' | '[') => true,
+        Some('$') => text
+            .split_once(" = ")
+            .is_none_or(|(_, value)| is_expression(value)),
+        Some(_) => is_cmdlet() == Some(true),
+    };
+    is_plain && text.split("$(").skip(1).all(is_expression)
+}
