@@ -4,15 +4,15 @@
 mod shown;
 mod single;
 mod steps;
+mod texts;
 mod working_dirs;
-
-use std::borrow::Cow;
 
 pub use self::shown::ShownOutput;
 use self::shown::{is_last_program, is_matched, shown};
 use self::single::{Purpose, asks, bare, name_of_program, prepares, purpose, step_looks, without_quoted};
 pub use self::single::{is_probe, is_read_only, is_silent_if_good, name_of, says_if_bad};
 use self::steps::{CommandJoint, steps};
+pub use self::texts::without_texts;
 pub use self::working_dirs::joined;
 use self::working_dirs::{WorkingDirs, unparenthesised};
 pub use super::command_table::CommandPurpose;
@@ -269,35 +269,6 @@ pub fn may_hide(line: &str) -> bool {
     // In quotes, `for` and `if` are words of a message.
     WORDS.hiding.iter().any(|mark| line.contains(mark))
         || hidden_words(&without_quoted(line)).any(|word| WORDS.hides.contains(&word))
-}
-
-/// Replaces each quoted here-document that `cat` reads into a word (`git commit -m "$(cat <<'EOF' …`) by its first line
-/// that is not blank.
-///
-/// The content of such a document is data. It may name commands that are not run.
-pub fn without_texts(line: &str) -> Cow<'_, str> {
-    const OPENS: &str = "$(cat <<'";
-    let (mut out, mut rest) = (String::new(), line);
-    while let Some((before, after)) = rest.split_once(OPENS) {
-        let parts = after.split_once("'\n").and_then(|(name, text)| {
-            let (text, end) = text.split_once(&format!("\n{name}\n"))?;
-            Some((text, end.trim_start().strip_prefix(')')?))
-        });
-        let Some((text, end)) = parts else { break };
-        let first = text.lines().map(str::trim).find(|line| !line.is_empty());
-        out.push_str(before);
-        out.extend(
-            first
-                .unwrap_or_default()
-                .chars()
-                .filter(|c| !"\"'`$\\".contains(*c)),
-        );
-        rest = end;
-    }
-    match out.is_empty() {
-        true => Cow::Borrowed(line),
-        false => Cow::Owned(out + rest),
-    }
 }
 
 /// Whether a line runs checks of one purpose more than once, even after a here-document or in a loop.

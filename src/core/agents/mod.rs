@@ -7,6 +7,7 @@
 //! This module depends only on names and text, not on wires, transcripts or policies. Anything that a table
 //! lacks is unknown and never guessed, because users and models take the output of these tables as fact.
 
+pub mod background;
 mod command_table;
 pub mod commands;
 pub mod ending;

@@ -133,7 +133,7 @@ impl<'i> Failures<'i> {
                 .iter()
                 .filter(|keyed| keyed.run.bad_if_not || !is_known);
             let keys: Vec<RunKey> = failing.map(|keyed| keyed.key.clone()).collect();
-            self.bound_unshown(line);
+            self.bound_unshown(line, &keys);
             self.push(OpenFailure {
                 failed: *line,
                 directory: shell.directory.map(str::to_owned),
@@ -161,10 +161,11 @@ impl<'i> Failures<'i> {
         }
     }
 
-    /// Drops all but the newest failures of this line that its last run no longer shows.
-    fn bound_unshown(&mut self, line: &CompletedCall<'_>) {
+    /// Drops all but the newest failures of this line, or of its commands, that its last run no longer shows.
+    fn bound_unshown(&mut self, line: &CompletedCall<'_>, keys: &[RunKey]) {
         let is_of_line = |failure: &OpenFailure<'_>| {
-            failure.unknown_since.is_some() && settles(line.call, failure.failed.call)
+            let is_same = !keys.is_empty() && failure.keys == keys;
+            failure.unknown_since.is_some() && (is_same || settles(line.call, failure.failed.call))
         };
         let mut more = self.0.iter().filter(|failure| is_of_line(failure)).count();
         self.0.retain(|failure| {

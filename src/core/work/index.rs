@@ -99,7 +99,26 @@ impl DraftIndex {
         if message.summary_before {
             self.mark_summary();
         }
+        for (session, code) in &message.ended {
+            self.end_session(session, *code);
+        }
         self.messages.push(message);
+    }
+
+    /// Records how a command ended that an earlier result left in the background.
+    fn end_session(&mut self, session: &str, code: i32) {
+        let mut items = self
+            .messages
+            .iter_mut()
+            .rev()
+            .flat_map(|message| &mut message.items);
+        let result = items.find_map(|item| match item {
+            IndexedItem::Result(result) if result.session.as_deref() == Some(session) => Some(result),
+            _ => None,
+        });
+        if let Some(result) = result {
+            result.end_with(code);
+        }
     }
 
     /// Marks the user's last text as a summary, if it directly precedes.

@@ -22,6 +22,8 @@ pub(crate) struct IndexedMessage {
     pub(crate) items: Vec<IndexedItem>,
     /// Whether the message shows that the user's text before it is a summary.
     pub(crate) summary_before: bool,
+    /// Commands in the background that have ended since, with their exit codes.
+    pub(crate) ended: Vec<(String, i32)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +68,8 @@ pub(crate) struct IndexedCall {
     /// The named files, with their changes if those are certain.
     pub(crate) paths: Vec<(String, Option<FileChange>)>,
     pub(crate) todos: Vec<TodoItem>,
+    /// The command in the background whose output the call asks for.
+    pub(crate) session: Option<String>,
     /// The new state of the to-do item that the call changes.
     pub(crate) todo_state: Option<TodoState>,
     /// Named files with credentials. If there are any, nothing of the result is quoted.
@@ -115,6 +119,8 @@ pub(crate) struct IndexedResult {
     pub(crate) git: Vec<GitReport>,
     /// The score of a review that was read, in tenths.
     pub(crate) score: Option<u32>,
+    /// Identity of the command, if it still runs in the background.
+    pub(crate) session: Option<String>,
 }
 
 /// Words for calls that failed, that read like a failure, and that have not ended.
@@ -123,6 +129,19 @@ pub(crate) const READS_FAILED: &str = "reads as failed";
 pub(crate) const RUNNING: &str = "started in the background";
 
 impl IndexedResult {
+    /// Records how a command ended that was left in the background. Its output is not known.
+    pub(crate) fn end_with(&mut self, code: i32) {
+        let failed = code != 0;
+        self.session = None;
+        (self.failed, self.looks_failed) = (Some(failed), false);
+        self.end = LineEnd {
+            code: Some(code),
+            failed: Some(failed),
+            reads_failed: failed,
+            ..LineEnd::default()
+        };
+    }
+
     /// How the call ended, in a few words.
     pub(crate) fn ended(&self) -> &'static str {
         match self.failed {

@@ -12,7 +12,7 @@ use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
-use crate::agents::{commands, may_run_commands, outcomes, secret_files, surroundings, todo};
+use crate::agents::{background, commands, may_run_commands, outcomes, secret_files, surroundings, todo};
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::transcript::{
@@ -89,6 +89,7 @@ impl MessageReader<'_> {
     ) -> (IndexedMessage, Vec<(usize, usize)>) {
         let mut items = Vec::new();
         let mut parts = Vec::new();
+        let mut ended = Vec::new();
         let mut summary_before = false;
         if turn.role.is_spoken() {
             let mut texts = 0;
@@ -104,7 +105,10 @@ impl MessageReader<'_> {
                     items.push(IndexedItem::Gap);
                 }
                 match part.kind {
-                    TranscriptPartKind::Text(_) if turn.role == Role::User => self.spoken(said, &mut items),
+                    TranscriptPartKind::Text(_) if turn.role == Role::User => {
+                        ended.extend(background::ended(&said.text));
+                        self.spoken(said, &mut items);
+                    }
                     TranscriptPartKind::Text(_) => self.models(&said.text, &mut items),
                     TranscriptPartKind::Call(call) => {
                         parts.push((part.span.start, items.len()));
@@ -117,7 +121,9 @@ impl MessageReader<'_> {
                     TranscriptPartKind::Result(result) => {
                         let used = said.used.as_ref();
                         let place = used.and_then(|used| calls.get(&(used.turn, used.part.span.start)));
-                        items.extend(self.result(part, &result, used, place.copied()));
+                        let item = self.result(part, &result, used, place.copied());
+                        ended.extend(item.as_ref().and_then(|item| self.ended(item, part)));
+                        items.extend(item);
                         self.spoken(said, &mut items);
                     }
                     _ => {}
@@ -131,6 +137,7 @@ impl MessageReader<'_> {
             time: turn.time().map(str::to_owned),
             items,
             summary_before,
+            ended,
         };
         (message, parts)
     }
@@ -152,6 +159,7 @@ impl MessageReader<'_> {
             time: None,
             items,
             summary_before: false,
+            ended: Vec::new(),
         }
     }
 
@@ -279,6 +287,7 @@ impl MessageReader<'_> {
             name,
             kind,
             paths,
+            session: background::asked(&arguments),
             todo_state: todo::state_of_one(&arguments).filter(|_| kind == ToolKind::Todo),
             todos,
             secrets,
@@ -308,6 +317,18 @@ impl MessageReader<'_> {
             bytes: part.texts().iter().map(|text| text.raw().len()).sum(),
             ..self.outcome(call, end.unwrap_or_default(), &part.text())
         }))
+    }
+
+    /// The command in the background whose end a result reports, with its exit code.
+    fn ended(&self, item: &IndexedItem, part: &TranscriptPart<'_>) -> Option<(String, i32)> {
+        let IndexedItem::Result(result) = item else {
+            return None;
+        };
+        let call = result.call.and_then(|place| self.call_at(place))?;
+        match (&call.session, result.end.code) {
+            (Some(session), Some(code)) => Some((session.clone(), code)),
+            _ => background::ended(&part.text()),
+        }
     }
 
     /// The kept facts of a result: its text, and how its call ended.
@@ -345,6 +366,9 @@ impl MessageReader<'_> {
                 _ => None,
             },
             failed,
+            session: background::started(text)
+                .filter(|_| end.is_running)
+                .map(str::to_owned),
             end,
             looks_failed: failed.is_none() && (end.reads_failed || reads_failed),
             bytes: text.len(),

@@ -135,12 +135,15 @@ impl Evidence<'_> {
             (None, None) => self.silent(report, zero_is_passed),
         };
         let output = outcomes::output(self.text);
-        let is_clean = own_text
-            && !all.has_failed()
-            && !outcomes::is_cut(self.text)
-            && !self
-                .command
-                .is_some_and(|command| git::complains(command, self.text));
+        let is_clean = match own_text {
+            true => self.is_clean(all),
+            // Stored text may report the failure of another run, but hides none.
+            false => {
+                let runs = self.command.map(commands::runs).unwrap_or_default();
+                runs.iter().any(|run| commands::says_if_bad(run.text))
+                    && self.is_clean(ReportedResult::from_text(self.text))
+            }
+        };
         LineEnd {
             code,
             failed,
@@ -160,6 +163,12 @@ impl Evidence<'_> {
                 GitSuccesses::read(command, self.text)
             }),
         }
+    }
+
+    /// Whether the text is complete, and reports no failure.
+    fn is_clean(&self, report: ReportedResult) -> bool {
+        let complains = |command| git::complains(command, self.text);
+        !report.has_failed() && !outcomes::is_cut(self.text) && !self.command.is_some_and(complains)
     }
 
     /// Whether an exit code in the text belongs to the line, and is not printed for another command.

@@ -399,8 +399,28 @@ fn a_commit_with_its_message_in_a_here_document_is_read_like_any_other() {
         assert!(!is_judged(line), "{line}");
         assert_eq!(silent(line, text).decide().code, Some(0), "{line}");
     }
+    for (line, short) in [
+        (
+            "git commit -F - <<'EOF' && git push\nMend it\n\nRun sh.\nEOF\ngit log -1",
+            "git commit -F -  && git push\ngit log -1",
+        ),
+        ("cat > a.sh <<'EOF'\nrm b\nEOF", "cat > a.sh \n"),
+        (
+            "git commit -m \"Mend \\\"it\\\"\n\nIf so.\" && ls",
+            "git commit -m \"Mend it\" && ls",
+        ),
+        (
+            "gh pr create --body 'A\n`b`' -t x",
+            "gh pr create --body 'A' -t x",
+        ),
+    ] {
+        assert_eq!(commands::without_texts(line), short);
+        assert_eq!(commands::without_texts(short), short);
+    }
     for unclosed in [
         "git commit -m \"$(cat <<'EOF'\nMend it",
+        "python3 - <<'EOF'\nprint(1)\nEOF",
+        "git commit -m \"Mend $(date)\nit\"",
         "cat <<EOF > a.sh\nrm b\nEOF",
     ] {
         assert_eq!(commands::without_texts(unclosed), unclosed);

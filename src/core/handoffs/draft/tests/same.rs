@@ -121,6 +121,34 @@ fn a_command_in_the_background_still_runs() {
 }
 
 #[test]
+fn a_command_in_the_background_ends_with_the_code_that_is_reported_later() {
+    let running = |id: u32| format!("Chunk ID: a\nProcess running with session ID {id}\nOutput:\n");
+    let mut all = vec![user("Get it green.")];
+    all.extend(ran("make test", &running(7)));
+    all.extend(ran("git commit -m 'Add it'", &running(8)));
+    all.extend(ran("make lint", "Command running in background with ID: b1"));
+    for (session, code) in [(7, 2), (8, 0)] {
+        let result = format!("Chunk ID: b\nProcess exited with code {code}\nOutput:\n");
+        all.extend(called(
+            "write_stdin",
+            json!({"session_id": session, "chars": ""}),
+            &result,
+        ));
+    }
+    all.push(user(
+        "<task-notification>\n<task-id>b1</task-id>\n<summary>Background command \"Lint\" completed (exit code 0)</summary>\n</task-notification>",
+    ));
+    let (local, _) = both(&all);
+    for part in [
+        "- `make test`: **exit 2** (turn 1, call 1)",
+        "- `git commit -m 'Add it'`: repository changed (turn 1, call 2)",
+        "- `make lint`: passed (turn 1, call 3)",
+    ] {
+        assert_contains(&local, part);
+    }
+}
+
+#[test]
 fn a_later_commit_settles_one_that_failed() {
     let mut all = vec![user("Add the page.")];
     let failed = "Exit code 1\nerror: the hook is missing";
