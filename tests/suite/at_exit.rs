@@ -1,10 +1,9 @@
 //! Documents that the sessions of `baton run` leave when their agent exits.
 #![cfg(unix)]
 
-use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use baton_core::handoffs::document::{HandoffDocument, validate};
@@ -12,12 +11,13 @@ use baton_core::record::{Conversation, LOCAL};
 use baton_llm::state::files::documents::{JSON, MARKDOWN};
 use baton_llm::state::store::records::StoredRecord;
 use baton_strict::{Received, Reply};
-use rustix::process::{Signal, kill_process};
+use pretty_assertions::assert_eq;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::agents::{Scene, pid, text};
+use crate::agents::{CLAUDE_CODE, Ran, Scene, request, work};
 use crate::harness::anthropic::Anthropic;
-use crate::harness::fixture::{PROMPT, handoff, texts};
+use crate::harness::fixture::{PROMPT, handoff, texts, user};
 use crate::harness::texts::assert_contains;
 use crate::harness::{self, AgentWire, post};
 
@@ -30,54 +30,11 @@ fn model(seen: &Received) -> Reply {
     }
 }
 
-/// Starts a run whose agent waits for its file `go`, and captures its standard error.
-fn started(scene: &Scene, name: &str, options: &[&str]) -> Child {
-    let script = format!(
-        "echo \"$ANTHROPIC_BASE_URL\" > $T/{name}.url; while [ ! -e $T/{name}.go ]; do sleep 0.02; done"
-    );
-    scene.agent(name, &script);
-    let mut run = scene.baton("run", &[options, &[name]].concat());
-    // Sessions work below the start directory of their run.
-    run.current_dir(scene.path(""));
-    run.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-fn ended(scene: &Scene, name: &str, run: Child) -> Output {
-    fs::write(scene.path(&format!("{name}.go")), "").unwrap();
-    run.wait_with_output().unwrap()
-}
-
-fn user(text: &str) -> Value {
-    json!({"role": "user", "content": text})
-}
-
-/// A session's messages: it works in this directory, and has done something.
-fn work(directory: &Path, last: &str) -> Vec<Value> {
-    let says = format!(
-        "<system-reminder>\n# Environment\n - Primary working directory: {}\n</system-reminder>",
-        directory.display()
-    );
-    vec![
-        json!({"role": "user", "content": [
-            {"type": "text", "text": says},
-            {"type": "text", "text": "Mend the importer."},
-        ]}),
-        json!({"role": "assistant", "content": "Looking."}),
-        user(last),
-    ]
-}
-
 /// Sends a request of a session to the agent's URL, and returns the response.
 async fn ask(url: &str, session: &str, messages: &[Value]) -> Value {
     let mut headers = Anthropic.headers().to_vec();
     headers.push(("x-claude-code-session-id", session));
-    let mut body = Anthropic.body(messages, true);
-    body["system"] = json!("You are Claude Code, Anthropic's official CLI for Claude.");
-    for name in ["Edit", "Bash"] {
-        let tool = json!({"name": name, "description": "A tool.", "input_schema": {"type": "object"}});
-        body["tools"].as_array_mut().unwrap().push(tool);
-    }
-    let body = body.to_string();
+    let body = request(CLAUDE_CODE, &["Edit", "Bash"], messages).to_string();
     let heard = post(&format!("{url}{}", Anthropic.path()), &headers, body.into()).await;
     assert_eq!(heard.status, 200, "{}", heard.text());
     let message = Anthropic.parse(&heard.raw, true, false).unwrap();
@@ -85,9 +42,8 @@ async fn ask(url: &str, session: &str, messages: &[Value]) -> Value {
 }
 
 /// Documents named on standard error.
-fn left(out: &Output) -> Vec<(PathBuf, HandoffDocument)> {
-    let said = text(&out.stderr);
-    let directories = said.lines().filter_map(|line| {
+fn left(ran: &Ran) -> Vec<(PathBuf, HandoffDocument)> {
+    let directories = ran.err.lines().filter_map(|line| {
         let rest = line.strip_prefix("baton: this session's handoff is in ")?;
         Some(PathBuf::from(rest.split(';').next()?))
     });
@@ -101,13 +57,16 @@ fn left(out: &Output) -> Vec<(PathBuf, HandoffDocument)> {
     directories.map(read).collect()
 }
 
+/// The only document named on standard error.
+fn one_left(ran: &Ran) -> HandoffDocument {
+    let mut all = left(ran);
+    assert_eq!(all.len(), 1, "{}", ran.err);
+    all.pop().unwrap().1
+}
+
 fn repository(dir: &Path) -> bool {
     fs::create_dir_all(dir).unwrap();
-    let git = Command::new("git")
-        .current_dir(dir)
-        .args(["init", "-q", "-b", "feature/x"])
-        .status();
-    git.is_ok_and(|status| status.success())
+    harness::git(dir, &["init", "-q", "-b", "feature/x"])
 }
 
 #[tokio::test]
@@ -115,62 +74,50 @@ async fn a_session_with_work_since_its_last_handoff_leaves_one() {
     let scene = Scene::with(model, "").await;
     let directory = scene.path("work");
     let has_git = repository(&directory);
-    let other = started(&scene, "other", &[]);
-    let run = started(&scene, "claude", &["--topic", "importer"]);
-    let (url, others) = (scene.wrote("claude.url"), scene.wrote("other.url"));
+    let (other, others) = scene.waiting("other", &[]);
+    let (run, url) = scene.waiting("claude", &["--topic", "importer"]);
     assert!(url.contains("/r/") && url.ends_with("/t/importer"), "{url}");
     ask(&others, "elsewhere", &work(&directory, "Go on.")).await;
     ask(&url, "one", &work(&directory, "Go on.")).await;
     // The whole work of this session is handed over.
     ask(&url, "two", &work(&directory, "Hand over.")).await;
     // The proxy continues for the other agent.
-    let out = ended(&scene, "claude", run);
-    assert!(out.status.success());
-    let all = left(&out);
-    assert_eq!(all.len(), 1, "{}", text(&out.stderr));
-    let (dir, document) = &all[0];
+    let ran = run.goes();
+    ran.said(0, &[]);
+    let document = one_left(&ran);
     assert_eq!(
-        (document.topic.as_str(), document.origin.as_str()),
-        ("importer", "local")
+        [&document.topic, &document.origin, &document.repository],
+        ["importer", "local", directory.to_str().unwrap()]
     );
-    assert_eq!(document.repository, directory.to_str().unwrap());
     if has_git {
         assert_eq!(document.branch, "feature/x");
     }
     assert_contains(&document.prompt, "Mend the importer.");
-    let listed = scene.output("handoffs list", &["--json"]);
-    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let listed = scene.ran("handoffs list", &["--json"]).json();
     assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
-    assert!(text(&out.stderr).contains(&format!("resume {}`", &document.id.to_string()[..13])));
+    assert_contains(&ran.err, &format!("resume {}`", &document.id.to_string()[..13]));
     // A run that sends nothing leaves nothing, and neither does one whose session has no new work.
-    let run = started(&scene, "codex", &[]);
-    scene.wrote("codex.url");
-    assert_eq!(left(&ended(&scene, "codex", run)).len(), 0);
-    assert!(dir.is_dir());
-    let out = ended(&scene, "other", other);
-    let all = left(&out);
-    assert_eq!(all.len(), 1, "{}", text(&out.stderr));
-    assert_ne!(all[0].1.conversation, document.conversation);
-    assert_eq!(all[0].1.topic, all[0].1.conversation);
+    let (idle, _) = scene.waiting("codex", &[]);
+    assert_eq!(left(&idle.goes()).len(), 0);
+    assert!(left(&ran)[0].0.is_dir());
+    let its = one_left(&other.goes());
+    assert_ne!(its.conversation, document.conversation);
+    assert_eq!(its.topic, its.conversation);
 }
 
 /// The next step of the handoff that was undone is none of the finished work after it.
 #[tokio::test]
 async fn after_an_undo_finished_work_is_not_the_next_step() {
     let scene = Scene::with(model, "").await;
-    let run = started(&scene, "claude", &[]);
-    let url = scene.wrote("claude.url");
+    let (run, url) = scene.waiting("claude", &[]);
     let mut messages = work(&scene.path("work"), "Hand over.");
     for next in ["Port the reader to the new format.", "::handoff undo"] {
         messages.push(ask(&url, "one", &messages).await);
         messages.push(user(next));
     }
     let undone = ask(&url, "one", &messages).await.to_string();
-    assert!(undone.contains("was undone"), "{undone}");
-    let out = ended(&scene, "claude", run);
-    let [(_, document)] = &left(&out)[..] else {
-        panic!("{}", text(&out.stderr))
-    };
+    assert_contains(&undone, "was undone");
+    let document = one_left(&run.goes());
     assert_contains(&document.prompt, "Last goal (done): Port the reader");
     assert_eq!(document.next_action, None, "{}", document.prompt);
 }
@@ -180,31 +127,24 @@ async fn after_an_undo_finished_work_is_not_the_next_step() {
 async fn a_run_ends_with_the_reason_why_its_agent_stopped() {
     let limited = |_: &Received| Reply::status(429, "Later.").retry_after(3_600);
     let scene = Scene::with(limited, "").await;
-    let run = started(&scene, "claude", &[]);
-    let url = format!("{}{}", scene.wrote("claude.url"), Anthropic.path());
+    let (run, url) = scene.waiting("claude", &[]);
     let body = Anthropic.body(&[user("Mend the importer.")], false).to_string();
+    let url = format!("{url}{}", Anthropic.path());
     let refused = post(&url, Anthropic.headers(), body.into()).await;
     assert_eq!(refused.status, 429, "{}", refused.text());
-    let out = ended(&scene, "claude", run);
-    let said = text(&out.stderr);
     let part = "baton: the provider's limit is reached; it opens again at ";
-    assert_contains(&said, part);
+    assert_contains(&run.goes().err, part);
 }
 
 #[tokio::test]
 async fn a_command_in_the_chat_is_no_work_and_names_the_topic() {
     let scene = Scene::with(model, "").await;
-    let run = started(&scene, "claude", &["--topic", "importer"]);
-    let url = scene.wrote("claude.url");
+    let (run, url) = scene.waiting("claude", &["--topic", "importer"]);
     let mut messages = work(&scene.path("gone"), "Go on.");
-    ask(&url, "one", &messages).await;
-    messages.push(json!({"role": "assistant", "content": "Done: the importer."}));
+    messages.push(ask(&url, "one", &messages).await);
     messages.push(user("::handoff topic parser"));
     ask(&url, "one", &messages).await;
-    let out = ended(&scene, "claude", run);
-    let all = left(&out);
-    assert_eq!(all.len(), 1, "{}", text(&out.stderr));
-    let document = &all[0].1;
+    let document = one_left(&run.goes());
     assert_eq!(document.topic, "parser");
     // The directory is gone, so it is only named, and the work comes from the transcript.
     assert_eq!(document.repository, scene.path("gone").to_str().unwrap());
@@ -214,13 +154,12 @@ async fn a_command_in_the_chat_is_no_work_and_names_the_topic() {
 #[tokio::test]
 async fn an_agent_that_is_killed_leaves_a_handoff_and_its_signal() {
     let scene = Scene::with(model, "").await;
-    let run = started(&scene, "claude", &[]);
-    let url = scene.wrote("claude.url");
+    let (run, url) = scene.waiting("claude", &[]);
     ask(&url, "one", &work(&scene.path("gone"), "Go on.")).await;
-    kill_process(pid(&run), Signal::TERM).unwrap();
-    let out = run.wait_with_output().unwrap();
-    assert_eq!(out.status.code(), Some(143), "{}", text(&out.stderr));
-    assert_eq!(left(&out).len(), 1, "{}", text(&out.stderr));
+    run.signal(Signal::TERM);
+    let ran = run.ends();
+    ran.said(143, &[]);
+    one_left(&ran);
 }
 
 /// In print mode an agent shows nothing before its response ends. Another run gets no message.
@@ -233,17 +172,14 @@ async fn a_run_without_a_screen_tells_at_once_that_a_draft_is_written() {
         }
     }
     let scene = Scene::with(slow, "").await;
-    let other = started(&scene, "codex", &[]);
-    let mut run = started(&scene, "claude", &[]);
-    let url = scene.wrote("claude.url");
-    scene.wrote("codex.url");
+    let (other, _) = scene.waiting("codex", &[]);
+    let (mut run, url) = scene.waiting("claude", &[]);
     let mut messages = work(&scene.path("gone"), "Go on.");
-    ask(&url, "one", &messages).await;
-    messages.push(json!({"role": "assistant", "content": "Done: the importer."}));
+    messages.push(ask(&url, "one", &messages).await);
     messages.push(user("::handoff the parser next"));
     let began = Instant::now();
     let waits = tokio::spawn(async move { ask(&url, "one", &messages).await });
-    let mut lines = BufReader::new(run.stderr.take().unwrap()).lines();
+    let mut lines = BufReader::new(run.stderr()).lines();
     let told = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap());
     assert_eq!(told.await.unwrap(), "baton: a handoff is being written.");
     assert!(
@@ -251,8 +187,8 @@ async fn a_run_without_a_screen_tells_at_once_that_a_draft_is_written() {
         "before the draft is there"
     );
     waits.abort();
-    ended(&scene, "claude", run);
-    assert_eq!(text(&ended(&scene, "codex", other).stderr), "");
+    run.goes();
+    assert_eq!(other.goes().err, "");
 }
 
 /// The essential fields of a document.
@@ -294,29 +230,20 @@ fn unfinished(directory: &Path) -> (Vec<Value>, String) {
 fn hooked(scene: &Scene, directory: &Path) -> Value {
     let input = json!({"session_id": "one", "transcript_path": scene.path("one.jsonl"), "cwd": directory,
         "hook_event_name": "SessionEnd"});
+    fs::write(scene.path("input"), input.to_string()).unwrap();
     let mut hook = scene.baton("handoffs create", &["--auto", "--hook", "--alone"]);
-    let mut hook = hook
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    write!(hook.stdin.take().unwrap(), "{input}").unwrap();
-    let out = hook.wait_with_output().unwrap();
-    assert!(
-        out.status.success() && out.stderr.is_empty(),
-        "{}",
-        text(&out.stderr)
-    );
-    let shown = scene.output("handoffs show", &["--format", "json"]);
-    let document: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    hook.stdin(File::open(scene.path("input")).unwrap());
+    let ran = Ran::from(hook.output().unwrap());
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let shown = scene.ran("handoffs show", &["--format", "json"]);
+    let document = shown.json();
     let directory = scene
         .state
         .join("handoffs")
         .join(document["id"].as_str().unwrap());
     let markdown = fs::read_to_string(directory.join(MARKDOWN)).unwrap();
-    assert_eq!(validate(&text(&shown.stdout), Some(&markdown)), []);
-    let file = fs::read_to_string(text(&out.stdout).trim()).unwrap();
+    assert_eq!(validate(&shown.out, Some(&markdown)), []);
+    let file = fs::read_to_string(ran.out.trim()).unwrap();
     assert!(file.contains(document["id"].as_str().unwrap()), "{file}");
     document
 }
@@ -329,24 +256,18 @@ async fn a_hook_leaves_what_a_run_leaves() {
     let directory = scene.path("work");
     repository(&directory);
     let (messages, lines) = unfinished(&directory);
-    let run = started(&scene, "claude", &[]);
-    ask(&scene.wrote("claude.url"), "one", &messages).await;
-    let out = ended(&scene, "claude", run);
-    let all = left(&out);
-    let of_run: Value = serde_json::from_str(&all[0].1.json()).unwrap();
+    let (run, url) = scene.waiting("claude", &[]);
+    ask(&url, "one", &messages).await;
+    let of_run: Value = serde_json::from_str(&one_left(&run.goes()).json()).unwrap();
     fs::write(scene.path("one.jsonl"), &lines).unwrap();
     let first = hooked(&scene, &directory);
-    for field in FIELDS {
+    for field in FIELDS.into_iter().chain(["conversation", "topic"]) {
         assert_eq!(first[field], of_run[field], "{field}");
     }
     assert_eq!(first["changed_files"][0]["path"], "src/importer.rs");
     assert_eq!(first["commands_run"][0]["exit"], 101);
     assert_eq!(first["open_risks"][0]["severity"], "block");
     assert_ne!(first["id"], of_run["id"]);
-    assert_eq!(
-        (&first["conversation"], &first["topic"]),
-        (&of_run["conversation"], &of_run["topic"])
-    );
     let more = json!({"type": "user", "sessionId": "one", "message": {"role": "user", "content": "Now the exporter."}});
     fs::write(scene.path("one.jsonl"), format!("{lines}\n{more}")).unwrap();
     let second = hooked(&scene, &directory);
@@ -375,12 +296,10 @@ async fn switched_off_a_session_leaves_nothing() {
         "store.kind = 'memory'\n",
     ] {
         let scene = Scene::with(model, more).await;
-        let run = started(&scene, "claude", &[]);
-        let url = scene.wrote("claude.url");
+        let (run, url) = scene.waiting("claude", &[]);
         ask(&url, "one", &work(&scene.path("gone"), "Go on.")).await;
-        let out = ended(&scene, "claude", run);
-        assert!(out.status.success());
-        assert_eq!(text(&out.stderr), "", "{more}");
+        let ran = run.goes();
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{more}");
         assert!(!scene.state.join("handoffs").exists(), "{more}");
     }
 }

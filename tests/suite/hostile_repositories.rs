@@ -5,13 +5,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use baton_strict::{Options, Queue, Reply, Strict};
 use serde_json::{Value, json};
 
-use crate::agents::{Scene, text};
+use crate::agents::{CLAUDE_CODE, Scene, request, text, work};
+use crate::handoff_files;
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::handoff;
 use crate::harness::program::{Program, config_for, fifo};
@@ -59,9 +60,31 @@ impl Lair {
         dir
     }
 
-    fn set(&self, dir: &Path, name: &str, value: &str) {
-        assert!(git(dir, &["config", name, value]));
+    /// Sets the program as a repository's configuration of this name.
+    fn arms(&self, dir: &Path, name: &str) {
+        set(dir, name, self.program().to_str().unwrap());
     }
+
+    /// Builds an attack. Runs while it is built do not count.
+    fn builds(&self, build: fn(&Lair) -> PathBuf) -> PathBuf {
+        let dir = build(self);
+        let _ = fs::remove_file(self.mark());
+        dir
+    }
+
+    #[track_caller]
+    fn ran_nothing(&self, what: &str) {
+        assert!(!self.mark().exists(), "{what}: a program ran");
+    }
+}
+
+fn set(dir: &Path, name: &str, value: &str) {
+    assert!(git(dir, &["config", name, value]));
+}
+
+fn printed_by_git(dir: &Path, args: &[&str]) -> String {
+    let out = Command::new("git").current_dir(dir).args(args).output().unwrap();
+    text(&out.stdout).trim().to_owned()
 }
 
 /// An attack: its name and a function that creates the directory, as an agent would report it.
@@ -70,29 +93,25 @@ type Attack = (&'static str, fn(&Lair) -> PathBuf);
 const ATTACKS: &[Attack] = &[
     ("a filter", |lair| {
         let dir = lair.repository("filter");
-        lair.set(&dir, "filter.x.clean", lair.program().to_str().unwrap());
+        lair.arms(&dir, "filter.x.clean");
         dir
     }),
     ("a filter process", |lair| {
         let dir = lair.repository("process");
-        lair.set(&dir, "filter.x.process", lair.program().to_str().unwrap());
-        lair.set(&dir, "filter.x.required", "true");
+        lair.arms(&dir, "filter.x.process");
+        set(&dir, "filter.x.required", "true");
         dir
     }),
     ("a program that verifies signatures", |lair| {
         let dir = lair.repository("gpg");
-        lair.set(&dir, "log.showSignature", "true");
-        lair.set(&dir, "gpg.program", lair.program().to_str().unwrap());
-        let read = |args: &[&str]| {
-            let out = Command::new("git").current_dir(&dir).args(args).output().unwrap();
-            text(&out.stdout).trim().to_owned()
-        };
+        set(&dir, "log.showSignature", "true");
+        lair.arms(&dir, "gpg.program");
         let signed = format!(
             "tree {}\nauthor t <t@t> 1700000000 +0000\ncommitter t <t@t> 1700000000 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n AAAA\n -----END PGP SIGNATURE-----\n\nsigned\n",
-            read(&["rev-parse", "HEAD^{tree}"])
+            printed_by_git(&dir, &["rev-parse", "HEAD^{tree}"])
         );
         fs::write(dir.join("commit"), signed).unwrap();
-        let commit = read(&["hash-object", "-t", "commit", "-w", "commit"]);
+        let commit = printed_by_git(&dir, &["hash-object", "-t", "commit", "-w", "commit"]);
         assert!(git(&dir, &["update-ref", "HEAD", &commit]));
         fs::remove_file(dir.join("commit")).unwrap();
         dir
@@ -102,18 +121,13 @@ const ATTACKS: &[Attack] = &[
         assert!(git(&dir, &["mv", "a.txt", "b.txt"]));
         assert!(git(&dir, &["add", "b.txt"]));
         fs::write(dir.join("b.txt"), "three\n").unwrap();
-        let out = Command::new("git")
-            .current_dir(&dir)
-            .args(["rev-parse", "HEAD:a.txt"])
-            .output()
-            .unwrap();
-        let blob = text(&out.stdout).trim().to_owned();
+        let blob = printed_by_git(&dir, &["rev-parse", "HEAD:a.txt"]);
         fs::remove_file(dir.join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
-        lair.set(&dir, "core.repositoryFormatVersion", "1");
-        lair.set(&dir, "extensions.partialClone", "origin");
-        lair.set(&dir, "remote.origin.promisor", "true");
-        lair.set(&dir, "remote.origin.url", "ssh://127.0.0.1:1/x");
-        lair.set(&dir, "core.sshCommand", lair.program().to_str().unwrap());
+        set(&dir, "core.repositoryFormatVersion", "1");
+        set(&dir, "extensions.partialClone", "origin");
+        set(&dir, "remote.origin.promisor", "true");
+        set(&dir, "remote.origin.url", "ssh://127.0.0.1:1/x");
+        lair.arms(&dir, "core.sshCommand");
         dir
     }),
     ("a bare repository among the files of a clone", |lair| {
@@ -159,13 +173,13 @@ const ATTACKS: &[Attack] = &[
     }),
     ("a monitor of files", |lair| {
         let dir = lair.repository("monitor");
-        lair.set(&dir, "core.fsmonitor", lair.program().to_str().unwrap());
+        lair.arms(&dir, "core.fsmonitor");
         dir
     }),
     ("a submodule with a filter", |lair| {
         let dir = lair.repository("outer");
         let inner = lair.repository("outer/inner");
-        lair.set(&inner, "filter.x.clean", lair.program().to_str().unwrap());
+        lair.arms(&inner, "filter.x.clean");
         assert!(git(&dir, &["add", "inner"]));
         fs::write(
             dir.join(".gitmodules"),
@@ -178,7 +192,7 @@ const ATTACKS: &[Attack] = &[
         let dir = lair.repository("include");
         let more = format!("[filter \"x\"]\n\tclean = {}\n", lair.program().display());
         fs::write(dir.join("more"), more).unwrap();
-        lair.set(&dir, "include.path", "../more");
+        set(&dir, "include.path", "../more");
         dir
     }),
 ];
@@ -211,20 +225,14 @@ fn documents(state: &Path, number: usize) -> Vec<(Value, String)> {
     }
 }
 
-/// A request of Claude Code in this working directory.
-fn session(dir: &Path) -> Value {
-    let says = format!(
-        "<system-reminder>\n# Environment\n - Primary working directory: {}\n</system-reminder>",
-        dir.display()
-    );
-    let messages = [
-        json!({"role": "user", "content": [{"type": "text", "text": says}, {"type": "text", "text": "Mend the importer."}]}),
-        json!({"role": "assistant", "content": "Looking."}),
-        json!({"role": "user", "content": "Hand over."}),
-    ];
-    let mut body = Anthropic.body(&messages, true);
-    body["system"] = json!("You are Claude Code, Anthropic's official CLI for Claude.");
-    body
+/// The document of work in this directory.
+fn document_of(lair: &Lair, number: usize, what: &str, dir: &Path) -> (Value, String) {
+    let all = documents(&lair.path("state"), number);
+    let mut own = all
+        .into_iter()
+        .filter(|(document, _)| document["repository"] == json!(dir));
+    own.next()
+        .unwrap_or_else(|| panic!("{what}: no document of {}", dir.display()))
 }
 
 /// A running proxy whose model hands over at once.
@@ -261,17 +269,13 @@ async fn a_repository_that_an_agent_works_in_runs_nothing() {
     let lair = Lair::new();
     let served = Served::new(&lair).await;
     for (at, (what, build)) in ATTACKS.iter().enumerate() {
-        let dir = build(&lair);
-        // Runs while building the repository do not count.
-        let _ = fs::remove_file(lair.mark());
-        served.hand_over(&session(&dir)).await;
-        let all = documents(&lair.path("state"), at + 1);
-        assert!(!lair.mark().exists(), "{what}: a program ran");
+        let dir = lair.builds(*build);
+        served
+            .hand_over(&request(CLAUDE_CODE, &[], &work(&dir, "Hand over.")))
+            .await;
         let dir = fs::canonicalize(dir).unwrap();
-        let own = all
-            .iter()
-            .find(|(document, _)| document["repository"] == json!(dir));
-        let (document, markdown) = own.unwrap_or_else(|| panic!("{what}: no document of {}", dir.display()));
+        let (document, markdown) = document_of(&lair, at + 1, what, &dir);
+        lair.ran_nothing(what);
         assert_eq!(document["branch"], json!("main"), "{what}");
         assert!(
             markdown.contains(".txt"),
@@ -284,20 +288,11 @@ async fn a_repository_that_an_agent_works_in_runs_nothing() {
 fn a_repository_that_a_handoff_file_is_made_of_runs_nothing() {
     let lair = Lair::new();
     for (what, build) in ATTACKS {
-        let dir = build(&lair);
-        let _ = fs::remove_file(lair.mark());
-        let file = crate::handoff_files::said(
-            lair.dir.path(),
-            &format!(
-                "create s --goal g --now n --git-dir {} --json",
-                dir.to_str().unwrap()
-            ),
-        );
-        assert!(!lair.mark().exists(), "{what}: a program ran");
-        let path = crate::handoff_files::json_of(&file)["path"]
-            .as_str()
-            .unwrap()
-            .to_owned();
+        let dir = lair.builds(*build);
+        let line = format!("create s --goal g --now n --git-dir {} --json", dir.display());
+        let file = handoff_files::json_of(&handoff_files::said(lair.dir.path(), &line));
+        lair.ran_nothing(what);
+        let path = file["path"].as_str().unwrap();
         let yaml = fs::read_to_string(path).unwrap();
         assert!(yaml.contains("git_branch: main"), "{what}\n{yaml}");
     }
@@ -311,7 +306,7 @@ async fn the_work_tree_and_the_objects_are_the_repositorys_own() {
     let elsewhere: [Attack; 4] = [
         ("core.worktree", |lair| {
             let dir = lair.repository("worktree");
-            lair.set(&dir, "core.worktree", lair.path("secret").to_str().unwrap());
+            set(&dir, "core.worktree", lair.path("secret").to_str().unwrap());
             dir
         }),
         ("a .git file that names another repository", |lair| {
@@ -340,12 +335,10 @@ async fn the_work_tree_and_the_objects_are_the_repositorys_own() {
     let served = Served::new(&lair).await;
     for (at, (what, build)) in elsewhere.iter().enumerate() {
         let dir = build(&lair);
-        served.hand_over(&session(&dir)).await;
-        let all = documents(&lair.path("state"), at + 1);
-        let own = all
-            .iter()
-            .find(|(document, _)| document["repository"] == json!(dir));
-        let (document, markdown) = own.unwrap_or_else(|| panic!("{what}"));
+        served
+            .hand_over(&request(CLAUDE_CODE, &[], &work(&dir, "Hand over.")))
+            .await;
+        let (document, markdown) = document_of(&lair, at + 1, what, &dir);
         assert!(!markdown.contains("secret-plan"), "{what}\n{markdown}");
         let is_read = *what == "core.worktree";
         assert_eq!(markdown.contains("not looked at"), !is_read, "{what}\n{markdown}");
@@ -394,16 +387,14 @@ async fn a_file_does_not_choose_the_directory() {
         ("a call of the model", "You are OpenCode.".into(), calls),
     ];
     for (at, (what, system, messages)) in table.into_iter().enumerate() {
-        let mut body = Anthropic.body(messages.as_array().unwrap(), true);
-        body["system"] = json!(system);
-        let bash = json!({"name": "Bash", "description": "A tool.", "input_schema": {"type": "object"}});
-        body["tools"].as_array_mut().unwrap().push(bash);
         let _ = fs::remove_file(lair.mark());
-        served.hand_over(&body).await;
+        served
+            .hand_over(&request(&system, &["Bash"], messages.as_array().unwrap()))
+            .await;
         for (document, _) in documents(&lair.path("state"), at + 1) {
             assert_ne!(document["repository"], json!(evil), "{what}");
         }
-        assert!(!lair.mark().exists(), "{what}");
+        lair.ran_nothing(what);
     }
 }
 
@@ -416,24 +407,14 @@ async fn run_in(lair: &Lair, what: &str, dir: &Path, system: &str) {
         json!({"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "ls"}}]}),
         json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "a.txt"}]}),
     ];
-    let mut body = Anthropic.body(&messages, true);
-    body["system"] = json!(system);
-    let bash = json!({"name": "Bash", "description": "A tool.", "input_schema": {"type": "object"}});
-    body["tools"].as_array_mut().unwrap().push(bash);
-    let waits = "echo \"$ANTHROPIC_BASE_URL\" > $T/url; while [ ! -e $T/go ]; do sleep 0.02; done";
-    scene.agent("someone", waits);
+    let body = request(system, &["Bash"], &messages);
     let _ = fs::remove_file(lair.mark());
-    let mut run = scene.baton("run", &["someone"]);
-    run.current_dir(dir).stdin(Stdio::null()).stderr(Stdio::piped());
-    let run = run.spawn().unwrap();
-    let url = format!("{}{}", scene.wrote("url"), Anthropic.path());
+    let (run, url) = scene.waiting_in(dir, "someone", &[]);
+    let url = format!("{url}{}", Anthropic.path());
     let answer = post(&url, Anthropic.headers(), body.to_string().into()).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
-    fs::write(scene.path("go"), "").unwrap();
-    let out = run.wait_with_output().unwrap();
-    let said = text(&out.stderr);
-    assert!(said.contains("this session's handoff is in"), "{said}");
-    assert!(!lair.mark().exists(), "{what}: a program ran");
+    run.goes().said(0, &["this session's handoff is in"]);
+    lair.ran_nothing(what);
 }
 
 fn opencode(dir: &Path, file: &str) -> String {
