@@ -7,18 +7,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_compression::tokio::bufread::{GzipEncoder, ZstdEncoder};
-use baton_strict::{Fault, Options, Queue, Reply, Strict};
+use baton_strict::{Fault, Reply};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use pretty_assertions::assert_eq;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::AsyncReadExt;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{
     AnthropicFixture, FlakyStore, PROMPT, handoff, history, said, texts, then, user,
 };
-use crate::harness::{AgentWire, Baton, config, memory, read_until};
+use crate::harness::texts::assert_contains;
+use crate::harness::{AgentWire, Baton, RawResponse, config, memory, read_until};
+use crate::matrix::fixture::Fixture;
+use crate::matrix::talk::Talk;
 use crate::matrix::variants::{ANTHROPIC, GEMINI};
 
 #[tokio::test]
@@ -117,10 +120,7 @@ async fn a_stored_response_is_not_asked_for_while_its_id_cannot_be_looked_up() {
     };
     store.no_reads.store(true, Ordering::SeqCst);
     let response = get().await;
-    assert_eq!(
-        (response.status, response.header("x-baton-error")),
-        (503, Some("store_unavailable"))
-    );
+    is_unavailable(&response);
     assert_eq!(response.json()["error"]["code"], "store_unavailable");
     assert_eq!(fixture.provider.requests().len(), 0);
     store.no_reads.store(false, Ordering::SeqCst);
@@ -317,10 +317,7 @@ async fn a_store_that_is_down_fails_pinned_requests_and_no_others() {
     let before = fixture.provider.requests().len();
     for stream in [true, false] {
         let response = baton.turn(&Anthropic, &Anthropic.body(&next, stream)).await;
-        assert_eq!(
-            (response.status, response.header("x-baton-error")),
-            (503, Some("store_unavailable"))
-        );
+        is_unavailable(&response);
         assert_eq!(response.header("x-should-retry"), None, "it may be tried again");
         assert_eq!(response.json()["type"], "error");
     }
@@ -348,80 +345,51 @@ async fn a_store_that_is_down_fails_pinned_requests_and_no_others() {
 #[tokio::test]
 async fn what_upstream_refuses_without_the_hidden_calls_is_sent_again_once_the_store_is_back() {
     let store = FlakyStore::new(memory());
-    let hidden = json!({"prompt": "Goal: skip BOMs."});
     let beside = Reply::text("Both.")
-        .call("session_handoff", hidden)
+        .call("session_handoff", json!({"prompt": "Goal: skip BOMs."}))
         .call("read_file", json!({"path": "a"}));
-    let script = Queue::new([Reply::text("Yes."), beside]);
-    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
-    let baton = Baton::start(config(&provider.url()), store.clone());
-    let ask = async |baton: &Baton, history: &[Value]| {
-        let body = (GEMINI.body)(history, true).to_string();
-        baton.post((GEMINI.path)(true), GEMINI.headers, body.into()).await
-    };
-    let mut history = vec![(GEMINI.message)("user", "Read it.")];
-    for next in ["Go on.", ""] {
-        let response = ask(&baton, &history).await;
-        let answer = (GEMINI.parse)(&response.raw, true).unwrap();
-        history.extend(answer.keep);
-        history.extend(match next {
-            "" => (GEMINI.results)(&answer.calls, "ok"),
-            text => vec![(GEMINI.message)("user", text)],
-        });
-    }
+    let mut talk = Talk::new(Fixture::with(GEMINI, [], store.clone(), |_| {}).await);
+    talk.says("Read it.", "Yes.").await;
+    talk.history.push(talk.user("Go on."));
+    talk.runs(beside, "ok").await;
     // A new process with empty memory.
-    let baton = Baton::start(config(&provider.url()), store.clone());
+    talk.restart(store.clone());
     store.no_reads.store(true, Ordering::SeqCst);
-    let refused = ask(&baton, &history).await;
-    assert_eq!(
-        (refused.status, refused.header("x-baton-error")),
-        (503, Some("store_unavailable"))
-    );
-    let complaints = provider.complaints().len();
-    assert_ne!(complaints, 0, "upstream has refused it");
+    is_unavailable(&talk.sends().await);
+    let complaints = talk.provider.complaints();
+    assert_ne!(complaints, [], "upstream has refused it");
     store.no_reads.store(false, Ordering::SeqCst);
-    script.push(Reply::text("Done."));
-    script.push(Reply::text("Fresh."));
-    let response = ask(&baton, &history).await;
-    assert_eq!(response.status, 200, "{}", response.text());
-    assert_eq!(
-        provider.complaints().len(),
-        complaints,
-        "{:?}",
-        provider.complaints()
-    );
+    talk.push(Reply::text("Done."));
+    talk.push(Reply::text("Fresh."));
+    talk.goes_on().await;
+    assert_eq!(talk.provider.complaints(), complaints);
+}
+
+fn is_unavailable(response: &RawResponse) {
+    let told = (response.status, response.header("x-baton-error"));
+    assert_eq!(told, (503, Some("store_unavailable")));
 }
 
 /// The hidden calls in a copied conversation need the tool, even if that decision cannot be written to the store.
 #[tokio::test]
 async fn a_copy_with_hidden_calls_has_the_tool_while_nothing_can_be_written() {
-    const OTHER: &[(&str, &str)] = &[
-        ("anthropic-version", "2023-06-01"),
-        ("x-api-key", "sk-agent"),
-        ("x-session-id", "copy"),
-    ];
     let store = FlakyStore::new(memory());
     let refused = Reply::text("Look.")
         .call("session_handoff", json!({"prompt": ""}))
         .call("read_file", json!({"path": "a"}));
-    let script = Queue::new([refused, Reply::text("Done.")]);
-    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
-    let baton = Baton::start(config(&provider.url()), store.clone());
-    let ask = async |headers: &'static [(&'static str, &'static str)], history: &[Value]| {
-        let body = (ANTHROPIC.body)(history, true).to_string();
-        baton.post((ANTHROPIC.path)(true), headers, body.into()).await
-    };
-    let mut history = vec![(ANTHROPIC.message)("user", "Read it.")];
-    let response = ask(ANTHROPIC.headers, &history).await;
-    let answer = (ANTHROPIC.parse)(&response.raw, true).unwrap();
-    history.extend(answer.keep);
-    history.extend((ANTHROPIC.results)(&answer.calls, "ok"));
+    let mut talk = Talk::new(Fixture::with(ANTHROPIC, [], store.clone(), |_| {}).await);
+    talk.history.push(talk.user("Read it."));
+    talk.push(refused);
+    talk.runs(Reply::text("Done."), "ok").await;
     store.no_writes.store(true, Ordering::SeqCst);
-    assert_eq!(ask(OTHER, &history).await.status, 200);
-    let sent = provider.generations().last().unwrap().body.clone();
-    assert!(sent["messages"].to_string().contains("session_handoff"), "{sent}");
-    assert!(sent["tools"].to_string().contains("session_handoff"), "{sent}");
-    assert!(provider.complaints().is_empty(), "{:?}", provider.complaints());
+    talk.variant = ANTHROPIC.in_session("copy");
+    talk.push(Reply::text("Done."));
+    talk.goes_on().await;
+    let sent = &talk.last().body;
+    for part in ["messages", "tools"] {
+        assert_contains(&sent[part].to_string(), "session_handoff");
+    }
+    assert_eq!(talk.provider.complaints(), []);
 }
 
 #[tokio::test]
@@ -430,33 +398,19 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
     let fixture = AnthropicFixture::with([Reply::text("Hi.")], store.clone(), |_| {}).await;
     fixture.turn(&[user("warm up")]).await;
     for stream in [true, false] {
-        let begun = [
-            user("warm up"),
-            json!({"role": "assistant", "content": "Hi."}),
-            user("Go on."),
-        ];
+        let answer = json!({"role": "assistant", "content": "Hi."});
+        let begun = [user("warm up"), answer, user("Go on.")];
         store.no_writes.store(true, Ordering::SeqCst);
         fixture.script.push(handoff());
-        let response = fixture
-            .baton
-            .turn(&Anthropic, &Anthropic.body(&begun, stream))
-            .await;
-        let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
+        let message = fixture.heard(&begun, stream).await;
         assert_eq!(said(&message), ["Done with that."]);
         assert_eq!((message.stop.as_deref(), message.ended), (Some("end_turn"), true));
-        assert!(!response.text().contains("handoff-resume"), "{}", response.text());
         // Next to other calls, which are forwarded without it.
-        let both: Value = json!({"prompt": "p"});
-        fixture.script.push(
-            Reply::new()
-                .call("read_file", json!({"path": "x"}))
-                .call("session_handoff", both),
-        );
-        let response = fixture
-            .baton
-            .turn(&Anthropic, &Anthropic.body(&begun, stream))
-            .await;
-        let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
+        let read = Reply::new().call("read_file", json!({"path": "x"}));
+        fixture
+            .script
+            .push(read.call("session_handoff", json!({"prompt": "p"})));
+        let message = fixture.heard(&begun, stream).await;
         assert_eq!(
             (message.content.len(), message.stop.as_deref()),
             (1, Some("tool_use"))
@@ -465,11 +419,7 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
         fixture
             .script
             .push(Reply::new().call("session_handoff", json!({"prompt": ""})));
-        let response = fixture
-            .baton
-            .turn(&Anthropic, &Anthropic.body(&begun, stream))
-            .await;
-        let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
+        let message = fixture.heard(&begun, stream).await;
         assert_eq!(
             (said(&message).len(), message.stop.as_deref()),
             (1, Some("end_turn"))

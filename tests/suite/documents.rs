@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use baton_core::handoffs::document::{HandoffDocument, HandoffSize, validate};
 use baton_core::record::{DocumentRecord, Handoff, HandoffStatus};
+use baton_llm::serve::app::App;
 use baton_llm::state::config::Config;
 use baton_llm::state::files::documents::{
     self, DocumentSettings, DocumentWriter, JSON, MARKDOWN, StoredHandoff,
@@ -22,6 +23,7 @@ use crate::harness;
 use crate::harness::program::{baton_in, printed, refused};
 use crate::harness::texts::{assert_begins, assert_contains, assert_ends, assert_members};
 use crate::matrix::fixture::{Fixture, PROMPT, carry, fresh, handoff, handoff_beside};
+use crate::matrix::talk::Talk;
 use crate::matrix::variants::{self, Variant};
 
 const LONG: Duration = Duration::from_secs(20);
@@ -30,7 +32,7 @@ const LONG: Duration = Duration::from_secs(20);
 const SECRET: &str = "k7QfP2mZ8rT4wX1yB6nC3dV9aH5jL0sE9xZ2";
 
 struct Run {
-    stage: Fixture,
+    talk: Talk,
     store: SharedStore,
     writer: DocumentWriter,
     dir: tempfile::TempDir,
@@ -44,28 +46,19 @@ fn settings(dir: &Path, change: impl FnOnce(&mut Config)) -> Option<DocumentSett
 }
 
 impl Run {
-    async fn start(side: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
+    async fn start(side: Variant) -> Self {
         let dir = harness::temp();
         let settings = settings(dir.path(), |_| {});
-        Self::with(side, replies, dir, settings).await
+        Self::with(side, dir, settings).await
     }
 
-    async fn with(
-        side: Variant,
-        replies: impl IntoIterator<Item = Reply>,
-        dir: tempfile::TempDir,
-        settings: Option<DocumentSettings>,
-    ) -> Self {
+    async fn with(side: Variant, dir: tempfile::TempDir, settings: Option<DocumentSettings>) -> Self {
         let store = harness::sqlite(dir.path());
-        let mut stage = Fixture::with(side, replies, store.clone(), |_| {}).await;
         let writer = DocumentWriter::start(settings, store.clone());
-        let given = writer.clone();
-        stage.restart_as(store.clone(), |mut app| {
-            app.documents = given;
-            app
-        });
+        let mut stage = Fixture::new(side, []).await;
+        stage.restart_as(store.clone(), writing(&writer));
         Self {
-            stage,
+            talk: Talk::opened(stage),
             store,
             writer,
             dir,
@@ -81,6 +74,19 @@ impl Run {
     fn directory(&self) -> PathBuf {
         self.dir.path().join("handoffs")
     }
+}
+
+fn writing(writer: &DocumentWriter) -> impl FnOnce(App) -> App {
+    let documents = writer.clone();
+    |mut app| {
+        app.documents = documents;
+        app
+    }
+}
+
+/// Another handoff, beside other words.
+fn again() -> Reply {
+    handoff_beside(Reply::new().thinking("Again?").say("Done again."))
 }
 
 fn statuses(records: &[DocumentRecord]) -> Vec<&str> {
@@ -158,18 +164,20 @@ on_every_wire!(a_chain resumed_and_compared);
 
 /// Work with a tool, a handoff, more work, another one.
 async fn a_chain(side: Variant) {
-    let read = || {
-        Reply::new()
-            .thinking("Which file?")
-            .call("read_file", json!({"path": "src/reader.rs"}))
-    };
-    let run = Run::start(side, [read(), handoff(), fresh()]).await;
-    let mut opening = run.stage.history();
+    let mut run = Run::start(side).await;
+    let talk = &mut run.talk;
     // Longer than the tool that the first handoff adds.
-    opening[1] = (side.message)("assistant", &"Looking. ".repeat(200));
-    let said = run.stage.ask(&opening, true).await;
-    let history = run.stage.ran(&opening, &said);
-    let said = run.stage.ask(&history, true).await;
+    talk.history[1] = (side.message)("assistant", &"Looking. ".repeat(200));
+    talk.history.push(talk.user("Go on."));
+    let read = Reply::new().thinking("Which file?");
+    talk.runs(
+        read.call("read_file", json!({"path": "src/reader.rs"})),
+        "fn main() {}",
+    )
+    .await;
+    talk.push(handoff());
+    talk.push(fresh());
+    talk.goes_on().await;
     let [record] = &run.records().await[..] else {
         panic!("one document")
     };
@@ -183,7 +191,7 @@ async fn a_chain(side: Variant) {
         "{first:?}"
     );
     assert!(markdown.contains("## Next action\n\nreader.rs.\n"), "{markdown}");
-    let events = run.stage.baton.events(2).await.into_iter();
+    let events = run.talk.baton.events(2).await.into_iter();
     let legs = events.flat_map(|event| event.facts.tokens);
     let counted: Vec<_> = legs
         .map(|tokens| tokens.map(|all| all.all_input() + all.output))
@@ -195,11 +203,9 @@ async fn a_chain(side: Variant) {
     assert!(firing.is_some_and(|tokens| tokens > 0), "{counted:?}");
     assert_eq!(first.context.map(|context| context.used), firing, "{counted:?}");
     // The second document covers only the work after the first handoff.
-    run.stage
-        .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
-    run.stage.push(fresh());
-    let history = run.stage.then(&history, &said, "On.");
-    run.stage.ask(&history, false).await;
+    run.talk.push(again());
+    run.talk.stream = false;
+    run.talk.says("On.", fresh()).await;
     let records = run.records().await;
     assert_eq!(records.len(), 2);
     let ((second, _), (first_again, _)) = (files(&records[0]), files(&records[1]));
@@ -211,7 +217,7 @@ async fn a_chain(side: Variant) {
     assert_eq!(first_again, first.with_status(HandoffStatus::Superseded));
     assert_eq!(second.prerequisites[0].what, first_again.id.to_string());
     assert_eq!(run.writer.counts(), [2, 0, 0]);
-    run.stage.assert_clean();
+    run.talk.assert_clean();
 }
 
 /// The document's directory cannot be created. The agent does not notice, a metric counts it, and the next
@@ -224,8 +230,8 @@ async fn a_failed_document_touches_nothing_and_the_next_start_writes_it() {
     let within = settings(dir.path(), |config| {
         config.documents.dir = Some(file.join("handoffs"))
     });
-    let run = Run::with(variants::ANTHROPIC, [handoff(), fresh()], dir, within.clone()).await;
-    let said = run.stage.ask(&run.stage.history(), true).await;
+    let mut run = Run::with(variants::ANTHROPIC, dir, within.clone()).await;
+    let said = run.talk.hands_over("Go on.").await;
     assert!(said.text.ends_with("Fresh."), "{}", said.text);
     let records = run.records().await;
     assert_eq!(run.writer.counts(), [0, 1, 0]);
@@ -235,7 +241,7 @@ async fn a_failed_document_touches_nothing_and_the_next_start_writes_it() {
     assert!(again.flush(LONG).await);
     let (document, _) = files(&records[0]);
     assert_eq!(document.id, records[0].handoff);
-    run.stage.assert_clean();
+    run.talk.assert_clean();
 }
 
 /// A process that is killed between the handoff and its document leaves only the handoff, and the document is
@@ -245,8 +251,8 @@ async fn off_writes_none_and_a_handoff_without_a_document_stays_one() {
     let dir = harness::temp();
     let off = settings(dir.path(), |config| config.documents.enabled = false);
     assert!(off.is_none());
-    let run = Run::with(variants::ANTHROPIC, [handoff(), fresh()], dir, off).await;
-    run.stage.ask(&run.stage.history(), true).await;
+    let mut run = Run::with(variants::ANTHROPIC, dir, off).await;
+    run.talk.hands_over("Go on.").await;
     assert_eq!(run.records().await, []);
     assert!(!run.directory().exists());
     let later = DocumentWriter::start(settings(run.dir.path(), |_| {}), run.store.clone());
@@ -254,7 +260,7 @@ async fn off_writes_none_and_a_handoff_without_a_document_stays_one() {
     assert_eq!(run.records().await, []);
     let handoffs = run.store.handoffs(&HandoffFilter::default()).await.unwrap();
     assert_eq!(handoffs.len(), 1);
-    run.stage.assert_clean();
+    run.talk.assert_clean();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -264,14 +270,11 @@ async fn no_secret_is_in_a_document() {
     let reply = Reply::new()
         .thinking("So.")
         .call("session_handoff", json!({"prompt": prompt}));
-    let run = Run::start(variants::ANTHROPIC, [reply, fresh()]).await;
-    let mut history = run.stage.history();
-    history.push((run.stage.variant.message)(
-        "assistant",
-        &format!("Decided to use api_key={SECRET} because it works."),
-    ));
-    history.push(run.stage.user("Go on."));
-    run.stage.ask(&history, true).await;
+    let mut run = Run::start(variants::ANTHROPIC).await;
+    let decided = format!("Decided to use api_key={SECRET} because it works.");
+    run.talk.says("Go on.", decided.as_str()).await;
+    run.talk.push(reply);
+    run.talk.says("Go on.", fresh()).await;
     let records = run.records().await;
     let (document, markdown) = files(&records[0]);
     assert_begins(&document.prompt, "Goal: deploy.");
@@ -283,45 +286,38 @@ async fn no_secret_is_in_a_document() {
 /// A user's line in a new session makes a superseded document active again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resuming_a_superseded_handoff_makes_it_active() {
-    let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
-    let said = run.stage.ask(&run.stage.history(), true).await;
-    let history = run.stage.then(&run.stage.history(), &said, "On.");
-    run.stage
-        .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
-    run.stage.push(fresh());
-    run.stage.ask(&history, true).await;
+    let mut run = Run::start(variants::ANTHROPIC).await;
+    run.talk.hands_over("Go on.").await;
+    run.talk.push(again());
+    run.talk.says("On.", fresh()).await;
     let records = run.records().await;
     assert_eq!(statuses(&records), ["active", "superseded"]);
     let first = records[1].handoff;
-    run.stage.push(Reply::text("Resumed."));
+    run.talk.history.clear();
     let line = format!("[[handoff-resume:{first}]]\nGo on from there.");
-    run.stage.ask(&[run.stage.user(&line)], true).await;
+    run.talk.says(&line, "Resumed.").await;
     let records = run.records().await;
     assert_eq!(statuses(&records), ["superseded", "active"]);
     assert_eq!(files(&records[1]).0.status, HandoffStatus::Active);
-    run.stage.assert_clean();
+    run.talk.assert_clean();
 }
 
 /// An undone handoff has that status, and the previous one is active until the undo is reverted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_undone_handoff_has_a_status_of_its_own() {
-    let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
-    let stage = &run.stage;
-    let said = stage.ask(&stage.history(), true).await;
-    let mut history = stage.then(&stage.history(), &said, "On.");
-    stage.push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
-    stage.push(fresh());
-    let mut said = stage.ask(&history, true).await;
+    let mut run = Run::start(variants::ANTHROPIC).await;
+    run.talk.hands_over("Go on.").await;
+    run.talk.push(again());
+    run.talk.says("On.", fresh()).await;
     for expected in [["undone", "active"], ["active", "superseded"]] {
         // The documents are written.
         run.records().await;
-        history = stage.then(&history, &said, "::handoff undo");
-        said = stage.ask(&history, true).await;
+        run.talk.asks("::handoff undo").await;
         let records = run.records().await;
         assert_eq!(statuses(&records), expected);
         assert_eq!(files(&records[0]).0.status.name(), expected[0]);
     }
-    stage.assert_clean();
+    run.talk.assert_clean();
 }
 
 /// A user who resumes a handoff, by its line or by a command, learns about changes in the repository. The
@@ -335,9 +331,9 @@ async fn resumed_and_compared(side: Variant) {
     assert!(git(&["commit", "-q", "--allow-empty", "-m", "x"]));
     let store = harness::sqlite(dir.path());
     let compared = |config: &mut Config| config.documents.git_dir = Some(repository.clone());
-    let stage = Fixture::with(side, [handoff(), fresh()], store.clone(), |_: &mut Config| {}).await;
+    let mut talk = Talk::opened(Fixture::with(side, [], store.clone(), |_| {}).await);
     let writer = DocumentWriter::start(settings(dir.path(), compared), store.clone());
-    stage.ask(&stage.history(), true).await;
+    talk.hands_over("Go on.").await;
     let mut made = store.handoffs(&HandoffFilter::default()).await.unwrap();
     let made = made.pop().unwrap();
     let (id, principal) = (made.id, made.principal.clone());
@@ -347,109 +343,69 @@ async fn resumed_and_compared(side: Variant) {
     assert_eq!(record.branch, "main");
     assert!(git(&["checkout", "-q", "-b", "next"]));
     let line = "branch was main, is next";
-    let told = |sent: &[String]| {
-        sent.iter()
-            .filter(|text| text.contains("<since-handoff>"))
-            .count()
-    };
 
     // By its line: with the first request that has a position for it.
-    stage.push(Reply::text("Resumed."));
-    let asked = [stage.user(&format!("[[handoff-resume:{id}]]\nGo on from there."))];
-    let mut said = stage.ask(&asked, true).await;
-    assert_eq!(stage.sent(), [format!("{}Go on from there.", carry())]);
-    let mut history = asked.to_vec();
+    talk.history.clear();
+    let resume = format!("[[handoff-resume:{id}]]\nGo on from there.");
+    talk.says(&resume, "Resumed.").await;
+    assert_eq!(talk.sent(), [format!("{}Go on from there.", carry())]);
     let mut tries = 0;
-    let first = loop {
-        history = stage.then(&history, &said, &format!("More, {tries}."));
-        stage.push(Reply::text("More of it."));
-        said = stage.ask(&history, tries % 2 == 0).await;
-        let sent = stage.sent();
-        if told(&sent) > 0 {
-            break sent;
-        }
+    while notices(&talk.sent()) == 0 {
         tries += 1;
-        assert!(tries < 200, "{sent:?}");
+        assert!(tries < 200, "{:?}", talk.sent());
         tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    let last = first.last().unwrap();
-    assert!(
-        told(&first) == 1 && last.contains(line) && last.contains("tell the user"),
-        "{first:?}"
-    );
-    history = stage.then(&history, &said, "And on.");
-    stage.push(Reply::text("On."));
-    stage.ask(&history, true).await;
-    let later = stage.sent();
-    assert_eq!(
-        (&later[..first.len()], told(&later)),
-        (&first[..], 1),
-        "the same prefix"
-    );
+        talk.stream = tries % 2 == 0;
+        talk.says(&format!("More, {tries}."), "More of it.").await;
+    }
+    assert_contains(talk.sent().last().unwrap(), "tell the user");
+    stays(&mut talk, line).await;
 
     // By a command, in another session, after the document was archived.
     documents::set_status(&store, &principal, id, HandoffStatus::Archived)
         .await
         .unwrap();
-    let mut stage = stage;
-    let given = writer.clone();
-    stage.restart_by(
-        store.clone(),
-        |_: &mut Config| {},
-        |mut app| {
-            app.documents = given;
-            app
-        },
-    );
-    let other = [
-        stage.user("Another session."),
-        (side.message)("assistant", "Here."),
-        stage.user(&format!("::handoff resume {id}")),
-    ];
-    let said = stage.ask(&other, true).await;
-    assert_contains(&said.text, "The handoff was archived; it is active again.");
-    assert_contains(&said.text, "Drift: ");
-    assert_contains(&said.text, line);
+    talk.restart_as(store.clone(), writing(&writer));
+    let here = (side.message)("assistant", "Here.");
+    talk.history = vec![talk.user("Another session."), here];
+    let said = talk.asks(&format!("::handoff resume {id}")).await.text;
+    for part in ["The handoff was archived; it is active again.", "Drift: ", line] {
+        assert_contains(&said, part);
+    }
     let record = documents::find(&store, &principal, id).await.unwrap().unwrap();
     assert_eq!(record.status, HandoffStatus::Active);
-    let history = stage.then(&other, &said, "Go on.");
-    stage.push(Reply::text("On it."));
-    let said = stage.ask(&history, true).await;
-    let first = stage.sent();
-    assert!(
-        told(&first) == 1 && first.last().unwrap().contains(line),
-        "{first:?}"
-    );
-    let history = stage.then(&history, &said, "More.");
-    stage.push(Reply::text("More of it."));
-    stage.ask(&history, true).await;
-    let later = stage.sent();
-    assert_eq!(
-        (&later[..first.len()], told(&later)),
-        (&first[..], 1),
-        "the same prefix"
-    );
+    talk.says("Go on.", "On it.").await;
+    stays(&mut talk, line).await;
 
     // Without changes there is no notice.
     assert!(git(&["checkout", "-q", "main"]));
-    let said = stage.ask(&other, true).await;
-    assert!(said.text.contains("Up to date: "), "{}", said.text);
-    stage.assert_clean();
+    talk.history.truncate(3);
+    assert_contains(&talk.goes_on().await.text, "Up to date: ");
+    talk.assert_clean();
+}
+
+fn notices(sent: &[String]) -> usize {
+    sent.iter()
+        .filter(|text| text.contains("<since-handoff>"))
+        .count()
+}
+
+/// The last message has the notice with this line, and the next request begins with the same bytes.
+async fn stays(talk: &mut Talk, line: &str) {
+    let first = talk.sent();
+    assert_eq!(notices(&first), 1, "{first:?}");
+    assert_contains(first.last().unwrap(), line);
+    talk.says("And on.", "On.").await;
+    let later = talk.sent();
+    assert_eq!((&later[..first.len()], notices(&later)), (&first[..], 1));
 }
 
 /// The commands with the state of a proxy that has stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_list_show_validate_and_archive() {
-    let run = Run::start(variants::ANTHROPIC, [handoff(), fresh()]).await;
-    run.stage.ask(&run.stage.history(), true).await;
+    let mut run = Run::start(variants::ANTHROPIC).await;
+    run.talk.hands_over("Go on.").await;
     let records = run.records().await;
-    let Run {
-        stage,
-        store,
-        writer,
-        dir,
-    } = run;
-    drop((stage, store, writer));
+    let Run { dir, .. } = run;
     let (id, directory) = (records[0].handoff.to_string(), records[0].directory.clone());
     let baton = |line: &str| baton_in(dir.path(), &format!("handoffs {line}"));
     let ok = |line: &str| printed(baton(line));
@@ -569,7 +525,8 @@ async fn the_readme_shows_a_document_as_it_is_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type() {
     let dir = harness::temp();
-    let baton = |line: &str| baton_in(dir.path(), &format!("handoffs {line}"));
+    let path = dir.path().to_owned();
+    let baton = |line: &str| baton_in(&path, &format!("handoffs {line}"));
     let complained = |done: &Output| String::from_utf8_lossy(&done.stderr).into_owned();
     let said = |line: &str| {
         let done = baton(line);
@@ -592,27 +549,11 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
     // The file is looked at.
     said("check --syntax");
     // A document next to it, with its own file.
-    let run = Run::with(
-        variants::ANTHROPIC,
-        [handoff(), fresh()],
-        harness::temp(),
-        settings(dir.path(), |_| {}),
-    )
-    .await;
-    // The store that the commands read.
-    let store = harness::sqlite(dir.path());
-    let writer = DocumentWriter::start(settings(dir.path(), |_| {}), store.clone());
-    let mut stage = run.stage;
-    let given = writer.clone();
-    stage.restart_as(store.clone(), |mut app| {
-        app.documents = given;
-        app
-    });
-    stage.ask(&stage.history(), true).await;
-    assert!(writer.flush(LONG).await);
-    let mut records = store.documents(&DocumentFilter::default()).await.unwrap();
-    let record = records.pop().unwrap();
-    drop((stage, store, writer));
+    let settings = settings(&path, |_| {});
+    let mut run = Run::with(variants::ANTHROPIC, dir, settings).await;
+    run.talk.hands_over("Go on.").await;
+    let record = run.records().await.remove(0);
+    let Run { dir: _dir, .. } = run;
     let (id, directory) = (record.handoff.to_string(), record.directory.clone());
     let json = format!("{directory}/{JSON}");
     let (out, beside) = said("list");

@@ -70,22 +70,15 @@ async fn a_quoted_sentinel_cuts_nothing() {
     for stream in [true, false] {
         fixture.script.push(quoting.clone());
         fixture.script.push(Reply::text("ok"));
-        let response = fixture
-            .baton
-            .turn(&Anthropic, &Anthropic.body(&reading, stream))
-            .await;
-        let message = Anthropic.parse(&response.raw, stream, response.broken).unwrap();
-        assert_eq!(response.header("x-baton-handoff"), None);
+        let message = fixture.heard(&reading, stream).await;
         let next = then(&reading, &message, &format!("Sure?{sentinel}"));
-        let glued = applied(
-            Quirks {
-                glue: true,
-                trim: true,
-                strings: true,
-                ..Quirks::default()
-            },
-            &next,
-        );
+        let quirks = Quirks {
+            glue: true,
+            trim: true,
+            strings: true,
+            ..Quirks::default()
+        };
+        let glued = applied(quirks, &next);
         fixture.turn(&glued).await;
         let sent = texts(fixture.last().messages());
         assert_eq!(sent.len(), 5);
