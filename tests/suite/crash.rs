@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton_llm::state::store::Store;
 use baton_llm::state::store::sqlite::{self, SqliteStore};
-use baton_strict::{Options, Received, Reply, Strict};
+use baton_strict::{Received, Reply};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, assistant, handoff, history, texts, user};
-use crate::harness::program::{Program, config_for};
-use crate::harness::{AgentWire, RawResponse, client, open, post, temp};
+use crate::harness::program::{Place, Program};
+use crate::harness::{AgentWire, client, open};
 
 const OPENING: &str = "[[handoff-resume:";
 
@@ -45,26 +45,21 @@ fn spawn(config: &Path, state: &Path) -> Child {
         .unwrap()
 }
 
-impl Program {
-    fn url(&self) -> String {
-        format!("{}/v1/messages", self.data)
-    }
+fn url_of(program: &Program) -> String {
+    format!("{}{}", program.data, Anthropic.path())
+}
 
+impl Program {
     /// SIGKILL.
     fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    async fn ask(&self, history: &[Value]) -> RawResponse {
-        let body = Anthropic.body(history, true).to_string();
-        post(&self.url(), Anthropic.headers(), body.into()).await
-    }
-
     /// Sends a request, kills the program after `moment`, and returns the bytes that the agent had received.
     async fn ask_and_die(&mut self, history: &[Value], moment: Duration) -> Vec<u8> {
         let body = Bytes::from(Anthropic.body(history, true).to_string());
-        let (agent, url) = (client(), self.url());
+        let (agent, url) = (client(), url_of(self));
         let mut raw = Vec::new();
         let reading = async {
             let mut body = open(&agent, &url, Anthropic.headers(), body).await.into_body();
@@ -93,9 +88,7 @@ fn model(seen: &Received) -> Reply {
 
 #[tokio::test]
 async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
-    let provider = Strict::start(model, Options::default()).await.unwrap();
-    let dir = temp();
-    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let place = Place::of(model, "").await;
     let (mut shown, mut unseen) = (0, 0);
     let mut moments = (0..).step_by(STEP);
     // On a busy machine the later moments are needed as well.
@@ -103,19 +96,15 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
         .next()
         .filter(|&m| m < LAST_MOMENT || (shown <= 2 && m < 10 * LAST_MOMENT))
     {
-        let mine = [
-            &history()[..],
-            &[assistant(&[text_block("Yes.")]), user(&format!("{moment}"))],
-        ]
-        .concat();
-        let mut program = Program::start(&config, &state);
+        let mine = [answered("Yes."), vec![user(&format!("{moment}"))]].concat();
+        let mut program = place.start();
         let raw = program.ask_and_die(&mine, Duration::from_millis(moment)).await;
         let raw = String::from_utf8(raw).unwrap();
-        let program = Program::start(&config, &state);
+        let program = place.start();
         let Some(at) = raw.find(OPENING) else {
             unseen += 1;
             // Nothing was shown, so the repeated request is answered as if it were the first.
-            let response = program.ask(&mine).await;
+            let response = program.sends(&mine).await;
             assert!(
                 response.text().contains("message_stop"),
                 "{moment}: {}",
@@ -126,7 +115,7 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
         shown += 1;
         let id = raw[at + OPENING.len()..].get(..36).unwrap_or_default();
         let stored = Uuid::parse_str(id).unwrap();
-        let store = SqliteStore::open(&state).unwrap();
+        let store = SqliteStore::open(&place.state).unwrap();
         let handoff = store.handoff("local", stored).await.unwrap();
         assert_eq!(
             handoff.map(|h| h.prompt).as_deref(),
@@ -139,16 +128,16 @@ async fn a_handoff_that_was_shown_survives_a_kill_at_any_moment() {
             text_block(&format!("{OPENING}{id}]]")),
         ];
         let next = [&mine[..], &[assistant(&kept), user("Go on.")]].concat();
-        let response = program.ask(&next).await;
+        let response = program.sends(&next).await;
         assert_eq!(response.header("x-baton-handoff"), Some(id), "{moment}");
-        let seen = provider.requests().last().unwrap().clone();
+        let seen = place.provider.requests().last().unwrap().clone();
         assert_eq!(
             texts(seen.messages()),
             [format!("u: {PROMPT}").as_str(), "u: Go on."]
         );
         assert!(seen.offers_handoff());
     }
-    assert_eq!(provider.complaints(), []);
+    assert_eq!(place.provider.complaints(), []);
     assert!(
         shown > 2 && unseen > 2,
         "{shown} shown, {unseen} unseen: choose other moments"
@@ -169,8 +158,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
         }
         _ => Reply::text("Next."),
     };
-    let provider = Strict::start(drafts, Options::default()).await.unwrap();
-    let dir = temp();
+    let mut place = Place::of(drafts, "").await;
     let (mut shown, mut unseen) = (0, 0);
     // On a busy machine the later moments are needed as well.
     for at in 0.. {
@@ -178,16 +166,12 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
         if moment > LAST_MOMENT && (shown > 1 || moment > 10 * LAST_MOMENT) {
             break;
         }
-        let (config, state) = (
-            config_for(&provider, dir.path(), ""),
-            dir.path().join(at.to_string()),
-        );
-        let mut program = Program::start(&config, &state);
-        let before = [&history()[..], &[assistant(&[text_block("Yes.")])]].concat();
-        let asked = [&before[..], &[user("::handoff --force")]].concat();
-        let requests = provider.requests().len();
+        place.state = place.dir.path().join(at.to_string());
+        let mut program = place.start();
+        let asked = [answered("Yes."), vec![user("::handoff --force")]].concat();
+        let requests = place.provider.requests().len();
         let body = Bytes::from(Anthropic.body(&asked, true).to_string());
-        let (agent, url) = (client(), program.url());
+        let (agent, url) = (client(), url_of(&program));
         let reading = tokio::spawn(async move {
             let mut raw = Vec::new();
             let request = http::Request::post(url).header("content-type", "application/json");
@@ -204,21 +188,21 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
             }
             raw
         });
-        while provider.requests().len() == requests {
+        while place.provider.requests().len() == requests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         tokio::time::sleep(Duration::from_millis(moment)).await;
         program.kill();
         let raw = text_of(&reading.await.unwrap());
-        let program = Program::start(&config, &state);
+        let program = place.start();
         let kept = match raw.is_empty() {
             true => Vec::new(),
             false => vec![assistant(&[text_block(&raw)])],
         };
         let next = [&asked[..], &kept, &[user("Go on.")]].concat();
-        let response = program.ask(&next).await;
+        let response = program.sends(&next).await;
         assert_eq!(response.status, 200, "{moment}: {}", response.text());
-        let seen = texts(provider.requests().last().unwrap().messages());
+        let seen = texts(place.provider.requests().last().unwrap().messages());
         let applies = seen.len() == 2 && seen[0].contains("<handoff-context>");
         match raw.contains(OPENING) {
             true => {
@@ -235,7 +219,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
             }
         }
     }
-    assert_eq!(provider.complaints(), []);
+    assert_eq!(place.provider.complaints(), []);
     assert!(
         shown > 0 && unseen > 0,
         "{shown} shown, {unseen} unseen: choose other moments"
@@ -250,27 +234,25 @@ fn text_of(raw: &[u8]) -> String {
 
 #[tokio::test]
 async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
-    let provider = Strict::start(model, Options::default()).await.unwrap();
-    let dir = temp();
-    let config = config_for(&provider, dir.path(), "");
+    let mut place = Place::of(model, "").await;
     let (mut nothing, mut whole) = (0, 0);
     for moment in (0..FIRST_START).step_by(FIRST_STEP) {
-        let state = dir.path().join(moment.to_string());
-        let mut child = spawn(&config, &state);
+        place.state = place.dir.path().join(moment.to_string());
+        let mut child = spawn(&place.config, &place.state);
         tokio::time::sleep(Duration::from_millis(moment)).await;
         child.kill().unwrap();
         child.wait().unwrap();
-        match state.join(sqlite::FILE).exists() {
+        match place.state.join(sqlite::FILE).exists() {
             true => {
                 whole += 1;
                 // The state that a command finds if it runs before the next start.
-                let left = SqliteStore::open_existing(&state).unwrap();
+                let left = SqliteStore::open_existing(&place.state).unwrap();
                 assert!(left.is_some(), "{moment}: a file without a store in it");
             }
             false => nothing += 1,
         }
-        let program = Program::start(&config, &state);
-        let response = program.ask(&history()).await;
+        let program = place.start();
+        let response = program.sends(&history()).await;
         assert!(
             response.text().contains("message_stop"),
             "{moment}: {}",
@@ -287,11 +269,7 @@ async fn a_first_start_killed_at_any_moment_leaves_nothing_or_a_usable_store() {
 /// continues instead, the model never sees it.
 #[tokio::test]
 async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_else_never_sent() {
-    let provider = Strict::start(|_: &Received| Reply::text("Next."), Options::default())
-        .await
-        .unwrap();
-    let dir = temp();
-    let config = config_for(&provider, dir.path(), "");
+    let mut place = Place::of(|_: &Received| Reply::text("Next."), "").await;
     for (n, (text, said)) in [
         ("::pin Never touch the schema.", "pinned as number 1"),
         (
@@ -302,32 +280,32 @@ async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_
     .into_iter()
     .enumerate()
     {
-        let state = dir.path().join(n.to_string());
-        let mut program = Program::start(&config, &state);
-        assert_eq!(program.ask(&history()).await.status, 200);
+        place.state = place.dir.path().join(n.to_string());
+        let mut program = place.start();
+        assert_eq!(program.sends(&history()).await.status, 200);
         // Nothing can be written meanwhile.
-        let lock = rusqlite::Connection::open(state.join("baton.db")).unwrap();
+        let lock = rusqlite::Connection::open(place.state.join("baton.db")).unwrap();
         lock.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let before = [&history()[..], &[assistant(&[text_block("Next.")])]].concat();
+        let before = answered("Next.");
         let asked = [&before[..], &[user(text)]].concat();
-        let answer = program.ask(&asked);
+        let answer = program.sends(&asked);
         let waits = tokio::time::timeout(Duration::from_millis(400), answer).await;
         assert!(waits.is_err(), "{text}: answered before it was written");
         program.kill();
         drop(lock);
-        let program = Program::start(&config, &state);
+        let program = place.start();
         let next = [&asked[..], &[user("Go on.")]].concat();
-        assert_eq!(program.ask(&next).await.status, 200);
-        let seen = texts(provider.requests().last().unwrap().messages());
+        assert_eq!(program.sends(&next).await.status, 200);
+        let seen = texts(place.provider.requests().last().unwrap().messages());
         let plain = [&texts(&before)[..], &["u: Go on.".to_owned()]].concat();
         assert_eq!(seen, plain, "{text}");
-        let requests = provider.requests().len();
-        let again = program.ask(&asked).await;
+        let requests = place.provider.requests().len();
+        let again = program.sends(&asked).await;
         assert!(again.text().contains(said), "{text}: {}", again.text());
         // After the handoff only baton answers.
-        assert_eq!(provider.requests().len(), requests, "{text}");
+        assert_eq!(place.provider.requests().len(), requests, "{text}");
     }
-    assert_eq!(provider.complaints(), []);
+    assert_eq!(place.provider.complaints(), []);
 }
 
 /// A request is spilled to an unnamed file while its response streams.
@@ -339,16 +317,14 @@ async fn a_killed_program_leaves_no_request_behind() {
             .deltas(1)
             .delay(Duration::from_millis(500))
     };
-    let provider = Strict::start(slow, Options::default()).await.unwrap();
-    let dir = temp();
     let more = "limits.request_buffer_bytes = 0\njournal.enabled = false\n";
-    let (config, state) = (config_for(&provider, dir.path(), more), dir.path().join("state"));
-    let mut program = Program::start(&config, &state);
+    let place = Place::of(slow, more).await;
+    let (mut program, state) = (place.start(), &place.state);
     let body = Anthropic.body(&[user(&"The canary sings. ".repeat(10_000))], true);
     let agent = client();
     let mut answer = open(
         &agent,
-        &program.url(),
+        &url_of(&program),
         Anthropic.headers(),
         body.to_string().into(),
     )
@@ -375,12 +351,17 @@ async fn a_killed_program_leaves_no_request_behind() {
     }
     assert_eq!(written.unwrap(), body.to_string().as_bytes());
     program.kill();
-    for file in std::fs::read_dir(&state).unwrap() {
+    for file in std::fs::read_dir(state).unwrap() {
         let file = file.unwrap().path();
         let text = std::fs::read(&file).unwrap();
         let sings = memchr::memmem::find(&text, b"The canary sings.");
         assert_eq!(sings, None, "{}", file.display());
     }
+}
+
+/// A conversation, in which the model has answered this.
+fn answered(text: &str) -> Vec<Value> {
+    [&history()[..], &[assistant(&[text_block(text)])]].concat()
 }
 
 fn text_block(text: &str) -> Value {

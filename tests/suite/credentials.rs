@@ -1,15 +1,15 @@
 //! Credentials in unexpected positions.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
-use baton_strict::{Options, Queue, Reply, Strict};
+use baton_strict::Reply;
 use serde_json::json;
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{handoff, history};
-use crate::harness::program::{Program, config_for};
-use crate::harness::{AgentWire, post, temp};
+use crate::harness::program::Place;
+use crate::harness::{AgentWire, post};
 
 /// Appends the contents of all files below a directory.
 fn contents(dir: &Path, out: &mut String) {
@@ -26,26 +26,21 @@ fn contents(dir: &Path, out: &mut String) {
 /// upstream.
 #[tokio::test]
 async fn a_key_in_the_place_of_a_name_is_written_nowhere() {
-    let dir = temp();
-    let script = Queue::new([handoff(), Reply::text("Fresh.")]);
-    let provider = Strict::start(script, Options::default()).await.unwrap();
-    let config = config_for(&provider, dir.path(), "handoff.nudge_at = 0.5\n");
-    let (state, log) = (dir.path().join("state"), dir.path().join("log"));
-    let program = Program::start_logging_to(&config, &state, File::create(&log).unwrap().into());
+    let place = Place::new([handoff(), Reply::text("Fresh.")], "handoff.nudge_at = 0.5\n").await;
+    let program = place.start_logging();
     let key = format!("sk-{}-api03-{}", "ant", "x1Y_".repeat(12));
     let mut body = Anthropic.body(&history(), true);
     body["model"] = json!(key);
-    let (url, text) = (format!("{}{}", program.data, Anthropic.path()), body.to_string());
     let named = [("x-baton-topic", &*key), ("user-agent", &*key)];
     let headers = [Anthropic.headers(), &named].concat();
-    let answer = post(&url, &headers, text.clone().into()).await;
+    let answer = program.posts(&headers, &body).await;
     let lower = key.to_lowercase();
     let other = format!("{}/u/{lower}{}", program.data, Anthropic.path());
-    let unknown = post(&other, Anthropic.headers(), text.into()).await;
+    let unknown = post(&other, Anthropic.headers(), body.to_string().into()).await;
     assert_eq!(unknown.header("x-baton-error"), Some("unknown_upstream"));
     assert!(answer.text().contains("Fresh."), "{}", answer.text());
     assert_eq!(
-        provider.generations()[0].body["model"],
+        place.provider.generations()[0].body["model"],
         json!(key),
         "upstream gets it"
     );
@@ -55,8 +50,8 @@ async fn a_key_in_the_place_of_a_name_is_written_nowhere() {
         for path in ["/metrics", "/api/exchanges", "/api/handoffs", "/api/status"] {
             shown.push_str(&program.admin(path).await.text());
         }
-        contents(&state, &mut shown);
-        shown.push_str(&fs::read_to_string(&log).unwrap());
+        contents(&place.state, &mut shown);
+        shown.push_str(&place.log());
         let is_whole = shown.contains("gen_ai_request_model") && shown.contains("\"open_risks\"");
         if is_whole || began.elapsed().as_secs() > 5 {
             break shown;

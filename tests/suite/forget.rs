@@ -11,7 +11,7 @@ use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::handoff_to;
 use crate::harness::program::{Program, baton_over, config_for, printed};
 use crate::harness::redis::RedisServer;
-use crate::harness::{AgentWire, Message, post, temp};
+use crate::harness::{AgentWire, Message, temp};
 
 const CLIENTS: [&str; 2] = ["ada", "grace"];
 
@@ -39,8 +39,7 @@ fn history(client: &str) -> Vec<Value> {
 async fn ask(program: &Program, client: &str, history: &[Value]) -> Message {
     let key = key(client);
     let headers = [("x-api-key", key.as_str()), ("anthropic-version", "2023-06-01")];
-    let url = format!("{}{}", program.data, Anthropic.path());
-    let response = post(&url, &headers, Anthropic.body(history, true).to_string().into()).await;
+    let response = program.sends_with(&headers, history).await;
     assert_eq!(response.status, 200, "{}", response.text());
     Anthropic.parse(&response.raw, true, false).unwrap()
 }

@@ -8,14 +8,12 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_strict::{Fault, Options, Queue, Reply, Strict};
+use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::AgentWire;
-use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{handoff, history, then, user};
-use crate::harness::program::{Program, ask, baton, config_for, printed};
+use crate::harness::program::{Place, Program, ask, baton, printed};
 use crate::harness::{client, post, read, temp};
 
 /// Time limit for the journal.
@@ -27,12 +25,6 @@ fn overloaded() -> Reply {
         retry_after: None,
         message: "Overloaded, come back later".to_owned(),
     })
-}
-
-async fn send(program: &Program, history: &[Value]) -> u16 {
-    let body = Anthropic.body(history, true).to_string().into();
-    let url = format!("{}/v1/messages", program.data);
-    post(&url, Anthropic.headers(), body).await.status
 }
 
 /// Returns the exchanges that match a filter, newest first, once the journal has `count` exchanges in total.
@@ -69,35 +61,27 @@ fn log(state: &Path, filter: &[&str]) -> (bool, String) {
 }
 
 /// Four exchanges: a call, a relayed error, a command, and a request outside of any conversation.
-async fn run(dir: &Path) -> (Program, Strict) {
+async fn run() -> (Program, Place) {
     let calls =
         Reply::text("I look.\nThen more.").call("Read", json!({"file_path": "src/lib.rs", "limit": 3}));
-    let script = Queue::new([calls, overloaded()]);
-    let provider = Strict::start(script, Options::default()).await.unwrap();
-    let program = Program::start(&config_for(&provider, dir, ""), dir);
-    assert_eq!(send(&program, &history()).await, 200);
-    assert_eq!(send(&program, &history()).await, 529);
-    let command = [
-        history(),
-        vec![
-            json!({"role": "assistant", "content": "Well."}),
-            user("::handoff list"),
-        ],
-    ]
-    .concat();
-    assert_eq!(send(&program, &command).await, 200);
-    let body = "{}".to_owned().into();
-    assert_eq!(
-        post(&format!("{}/v1/nope", program.data), &[], body).await.status,
-        502
-    );
-    (program, provider)
+    let place = Place::new([calls, overloaded()], "").await;
+    let program = place.start();
+    assert_eq!(program.sends(&history()).await.status, 200);
+    assert_eq!(program.sends(&history()).await.status, 529);
+    let more = [
+        json!({"role": "assistant", "content": "Well."}),
+        user("::handoff list"),
+    ];
+    let command = [&history()[..], &more].concat();
+    assert_eq!(program.sends(&command).await.status, 200);
+    let nope = format!("{}/v1/nope", program.data);
+    assert_eq!(post(&nope, &[], "{}".into()).await.status, 502);
+    (program, place)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lists_say_what_happened_and_can_be_filtered() {
-    let dir = temp();
-    let (program, _provider) = run(dir.path()).await;
+    let (program, place) = run().await;
     let all = listed(&program, "", 4).await;
     assert_eq!(
         all[3]["answer"],
@@ -146,9 +130,9 @@ async fn lists_say_what_happened_and_can_be_filtered() {
         assert!(body.contains("Overloaded, come back later"), "{side}: {body}");
     }
     // The command line gives the same result.
-    let (done, text) = log(dir.path(), &["error", "status:529"]);
+    let (done, text) = log(&place.state, &["error", "status:529"]);
     assert!(done && text.contains(id) && text.lines().count() == 1, "{text}");
-    let (done, text) = log(dir.path(), &["error", "toll:x"]);
+    let (done, text) = log(&place.state, &["error", "toll:x"]);
     assert!(
         !done && text.contains("\"toll\" is not a field") && text.contains("error toll:x\n      ^"),
         "{text}"
@@ -157,20 +141,14 @@ async fn lists_say_what_happened_and_can_be_filtered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bill_is_the_same_on_the_api_and_on_the_command_line() {
-    let dir = temp();
-    let (program, _provider) = run(dir.path()).await;
+    let (program, place) = run().await;
     listed(&program, "", 4).await;
     for by in ["day", "model", "conversation"] {
         let api = program
             .admin(&format!("/api/savings?by={by}&since=1h"))
             .await
             .json();
-        let mut savings = baton(
-            dir.path(),
-            &["savings", "--json", "--since", "1h", "--by", by, "--state-dir"],
-        );
-        let output = printed(savings.arg(dir.path()).output().unwrap());
-        let command: Value = serde_json::from_str(&output).unwrap();
+        let command = place.json(&["savings", "--json", "--since", "1h", "--by", by]);
         assert_eq!(api, command, "{by}");
         assert_eq!(api["total"]["exchanges"], 1, "{api}");
     }
@@ -182,19 +160,13 @@ async fn the_bill_is_the_same_on_the_api_and_on_the_command_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exchanges_are_found_by_their_cost() {
     let dir = temp();
-    let provider = Strict::start(Queue::new([Reply::text("One.")]), Options::default())
-        .await
-        .unwrap();
     let prices = dir.path().join("prices.toml");
     let table = "source = \"mine\"\ndate = \"2026-11-23\"\n[[provider]]\nid = \"p\"\n[[provider.model]]\nid = \"m\"\n\
                  names = [\"claude-strict*\"]\nprice = [{ input = 3, output = 15 }]\n";
     std::fs::write(&prices, table).unwrap();
-    let config = config_for(
-        &provider,
-        dir.path(),
-        &format!("bill.prices = '{}'\n", prices.display()),
-    );
-    let program = Program::start(&config, dir.path());
+    let more = format!("bill.prices = '{}'\n", prices.display());
+    let place = Place::new([Reply::text("One.")], &more).await;
+    let program = place.start();
     ask(&program, &history()).await;
     listed(&program, "", 1).await;
     assert_eq!(listed(&program, "cost%3E0", 1).await.len(), 1);
@@ -203,10 +175,9 @@ async fn exchanges_are_found_by_their_cost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handoff_names_the_exchange_in_which_it_fired() {
-    let dir = temp();
-    let script = Queue::new([handoff(), Reply::text("Fresh."), Reply::text("More.")]);
-    let provider = Strict::start(script, Options::default()).await.unwrap();
-    let program = Program::start(&config_for(&provider, dir.path(), ""), dir.path());
+    let replies = [handoff(), Reply::text("Fresh."), Reply::text("More.")];
+    let place = Place::new(replies, "").await;
+    let program = place.start();
     let message = ask(&program, &history()).await;
     ask(&program, &then(&history(), &message, "Go on.")).await;
     let rows = listed(&program, "", 2).await;
@@ -224,13 +195,12 @@ async fn a_handoff_names_the_exchange_in_which_it_fired() {
 /// anything.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_proxy_the_page_is_read_only() {
-    let dir = temp();
-    let (program, _provider) = run(dir.path()).await;
+    let (program, place) = run().await;
     listed(&program, "", 4).await;
     let command = |args: &[&str]| {
-        let mut command = baton(dir.path(), args);
+        let mut command = baton(&place.state, args);
         command.env("BATON_ADMIN__LISTEN", "127.0.0.1:0");
-        command.arg("--state-dir").arg(dir.path());
+        command.arg("--state-dir").arg(&place.state);
         command
     };
     let text = |args: &[&str]| printed(command(args).output().unwrap());
@@ -278,16 +248,13 @@ async fn without_a_proxy_the_page_is_read_only() {
 /// While a response streams, the page gets its text so far, from the beginning.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_under_way_is_shown_as_it_comes() {
-    let dir = temp();
     let words: String = (0..60).map(|n| format!("word{n} ")).collect();
     let slow = Reply::text(words.clone()).delay(Duration::from_millis(60));
-    let provider = Strict::start(Queue::new([slow]), Options::default())
-        .await
-        .unwrap();
-    let program = Arc::new(Program::start(&config_for(&provider, dir.path(), ""), dir.path()));
+    let place = Place::new([slow], "").await;
+    let program = Arc::new(place.start());
     let sending = {
         let program = Arc::clone(&program);
-        tokio::spawn(async move { send(&program, &history()).await })
+        tokio::spawn(async move { program.sends(&history()).await.status })
     };
     let began = std::time::Instant::now();
     let mut seen = Vec::new();

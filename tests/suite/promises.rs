@@ -11,13 +11,12 @@ use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use baton_strict::{Options, Queue, Reply, Strict};
+use baton_strict::Reply;
 use serde_json::json;
 
-use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{handoff, history};
-use crate::harness::program::{self, Program, config_for, serve};
-use crate::harness::{AgentWire, RawResponse, post, temp};
+use crate::harness::program::{self, Place, Program, serve};
+use crate::harness::{RawResponse, temp};
 
 /// Returns all files and directories below a directory, with their modes.
 fn below(dir: &Path) -> Vec<(PathBuf, u32)> {
@@ -60,8 +59,12 @@ async fn written(dir: &Path, name: &str, count: usize) -> Vec<PathBuf> {
 
 async fn ask(program: &Program, key: &str, history: &[serde_json::Value]) -> RawResponse {
     let headers = [("x-api-key", key), ("anthropic-version", "2023-06-01")];
-    let url = format!("{}{}", program.data, Anthropic.path());
-    post(&url, &headers, Anthropic.body(history, true).to_string().into()).await
+    program.sends_with(&headers, history).await
+}
+
+/// Starts a program before this upstream.
+fn before(dir: &Path, upstream: &str) -> Program {
+    Program::launch(serve(dir).env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", upstream))
 }
 
 /// Returns how the program ended, if it ends in time.
@@ -148,9 +151,7 @@ async fn a_redirect_is_relayed_and_not_followed() {
             let _ = stream.write_all(answer.as_bytes());
         }
     });
-    let mut command = serve(dir.path());
-    command.env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", &url);
-    let mut program = Program::launch(&mut command);
+    let mut program = before(dir.path(), &url);
     let answer = ask(&program, "key-of-the-agent", &history()).await;
     assert_eq!(answer.status, 307, "{}", answer.text());
     assert_eq!(answer.header("location"), Some(to.as_str()));
@@ -186,9 +187,7 @@ async fn a_switch_of_protocols_is_an_error() {
             let _ = stream.write_all(head.as_bytes());
         }
     });
-    let mut command = serve(dir.path());
-    command.env("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", &url);
-    let program = Program::launch(&mut command);
+    let program = before(dir.path(), &url);
     let answer = ask(&program, "key-of-the-agent", &history()).await;
     assert_eq!(
         (answer.status, answer.header("x-baton-error")),
@@ -210,26 +209,24 @@ async fn an_upstream_without_a_valid_certificate_gets_nothing() {
         .env("BATON_SERVER__TLS_KEY", &key);
     let other = Program::launch(&mut command);
     assert!(other.data.starts_with("https://"), "{}", other.data);
-    let mut command = serve(&dir.path().join("state"));
-    command.env(
-        "BATON_UPSTREAMS__ANTHROPIC__BASE_URL",
-        other.data.replace("127.0.0.1", "localhost"),
+    let program = before(
+        &dir.path().join("state"),
+        &other.data.replace("127.0.0.1", "localhost"),
     );
-    let program = Program::launch(&mut command);
     let answer = ask(&program, "key-of-the-agent", &history()).await;
     assert_eq!(answer.status, 502, "{}", answer.text());
     assert!(answer.text().contains("certificate"), "{}", answer.text());
 }
 
+fn two_handoffs() -> [Reply; 4] {
+    [handoff(), Reply::text("Fresh."), handoff(), Reply::text("Fresh.")]
+}
+
 /// Two clients with directories of the same name, under the most permissive umask.
 #[tokio::test]
 async fn two_clients_share_no_directory_and_files_are_their_owners() {
-    let script = [handoff(), Reply::text("Fresh."), handoff(), Reply::text("Fresh.")];
-    let provider = Strict::start(Queue::new(script), Options::default())
-        .await
-        .unwrap();
-    let dir = temp();
-    let (state, handoffs) = (dir.path().join("state"), dir.path().join("handoffs"));
+    let handoffs = temp();
+    let handoffs = handoffs.path();
     let clients = ["ann", "bob"].map(|name| (name, format!("{name}-0123456789abcdef")));
     let tables = clients
         .each_ref()
@@ -239,33 +236,33 @@ async fn two_clients_share_no_directory_and_files_are_their_owners() {
         handoffs.display(),
         tables.concat()
     );
-    let config = config_for(&provider, dir.path(), &more);
+    let place = Place::new(two_handoffs(), &more).await;
     let mut command = Command::new("sh");
     command.args(["-c", "umask 0; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_baton")]);
     command
         .args(["serve", "--log-level", "error", "--config"])
-        .arg(&config);
-    let program = Program::launch(command.arg("--state-dir").arg(&state));
+        .arg(&place.config);
+    let program = Program::launch(command.arg("--state-dir").arg(&place.state));
     for (_, key) in &clients {
         let answer = ask(&program, key, &history()).await;
         assert!(answer.text().contains("Fresh."), "{}", answer.text());
     }
-    let files = written(&handoffs, ".yaml", 2).await;
-    written(&handoffs, "handoff.json", 2).await;
-    let locks = written(&handoffs, ".lock", 2).await;
+    let files = written(handoffs, ".yaml", 2).await;
+    written(handoffs, "handoff.json", 2).await;
+    let locks = written(handoffs, ".lock", 2).await;
     assert_ne!(files[0].parent(), files[1].parent(), "{files:?}");
     assert_eq!(
-        ending(&handoffs, ".md")
+        ending(handoffs, ".md")
             .iter()
             .filter(|path| path.to_string_lossy().contains("CONTINUITY_"))
             .count()
             % 2,
         0
     );
-    for (path, mode) in below(&state) {
+    for (path, mode) in below(&place.state) {
         assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
     }
-    let modes = below(&handoffs);
+    let modes = below(handoffs);
     for (path, mode) in modes.iter().filter(|(path, _)| path.is_file()) {
         let open = path.extension().is_some_and(|ending| ending == "yaml")
             || path.to_string_lossy().contains("CONTINUITY_");
@@ -278,21 +275,14 @@ async fn two_clients_share_no_directory_and_files_are_their_owners() {
 /// Another process holds the lock of a session's directory, so that the next document waits for it.
 #[tokio::test]
 async fn a_document_that_waits_does_not_hold_up_the_end() {
-    let script = [handoff(), Reply::text("Fresh."), handoff(), Reply::text("Fresh.")];
-    let provider = Strict::start(Queue::new(script), Options::default())
-        .await
-        .unwrap();
-    let dir = temp();
-    let handoffs = dir.path().join("handoffs");
-    let config = config_for(
-        &provider,
-        dir.path(),
-        &format!("handoff.dir = '{}'\n", handoffs.display()),
-    );
-    let mut program = Program::start(&config, &dir.path().join("state"));
+    let handoffs = temp();
+    let handoffs = handoffs.path();
+    let more = format!("handoff.dir = '{}'\n", handoffs.display());
+    let place = Place::new(two_handoffs(), &more).await;
+    let mut program = place.start();
     assert_eq!(ask(&program, "key", &history()).await.status, 200);
-    written(&handoffs, ".yaml", 1).await;
-    let lock = written(&handoffs, ".lock", 1).await.remove(0);
+    written(handoffs, ".yaml", 1).await;
+    let lock = written(handoffs, ".lock", 1).await.remove(0);
     let lock = fs::File::options().write(true).open(lock).unwrap();
     lock.lock().unwrap();
     let mut next = history();
@@ -302,7 +292,7 @@ async fn a_document_that_waits_does_not_hold_up_the_end() {
     program.signal("-TERM");
     let status = ended(&mut program, Duration::from_secs(15));
     assert!(status.is_some(), "the program has not ended");
-    assert_eq!(ending(&handoffs, ".yaml").len(), 1, "{:?}", below(&handoffs));
+    assert_eq!(ending(handoffs, ".yaml").len(), 1, "{:?}", below(handoffs));
 }
 
 /// A FIFO among the prompts, which nobody writes, neither holds a reload nor the end of the program.

@@ -2,17 +2,16 @@
 #![cfg(unix)]
 
 use std::io::BufRead;
-use std::path::Path;
 
-use baton_strict::{Options, Received, Reply, Strict};
+use baton_strict::{Received, Reply};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{PROMPT, handoff, history, texts};
-use crate::harness::program::{Program, baton, baton_over, config_for, printed, words};
+use crate::harness::program::{Place, Program, baton, words};
 use crate::harness::texts::{assert_begins, assert_contains};
-use crate::harness::{AgentWire, client, post, temp};
+use crate::harness::{AgentWire, RawResponse, client, temp};
 
 fn model(seen: &Received) -> Reply {
     match texts(seen.messages()) == [format!("u: {PROMPT}")] {
@@ -21,27 +20,24 @@ fn model(seen: &Received) -> Reply {
     }
 }
 
-/// Returns the output of a command.
-fn said(config: &Path, state: &Path, words: &[&str]) -> String {
-    printed(baton_over(config, state, words))
+/// Sends a conversation, which the model hands over.
+async fn hands_over(program: &Program) -> RawResponse {
+    let response = program.sends(&history()).await;
+    assert_contains(&response.text(), "Fresh.");
+    response
 }
 
 #[tokio::test]
 async fn serve_prints_the_line_to_paste_and_short_log_lines() {
-    let provider = Strict::start(model, Options::default()).await.unwrap();
-    let dir = temp();
-    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
-    let mut program = Program::start_logging(&config, &state);
+    let place = Place::of(model, "").await;
+    let mut program = Program::start_logging(&place.config, &place.state);
     let mut paste = String::new();
     program.said.read_line(&mut paste).unwrap();
     assert_eq!(
         paste.trim_end(),
         format!("ANTHROPIC_BASE_URL={} claude", program.data)
     );
-    let url = format!("{}{}", program.data, Anthropic.path());
-    let body = Anthropic.body(&history(), true).to_string();
-    let response = post(&url, Anthropic.headers(), body.into()).await;
-    assert!(response.text().contains("Fresh."), "{}", response.text());
+    let response = hands_over(&program).await;
     let log = program.stopped();
     let log: Vec<_> = log.lines().collect();
     let exchanges: Vec<_> = log.iter().filter(|line| line.contains("/v1/messages")).collect();
@@ -74,21 +70,12 @@ async fn a_handoff_is_an_event_of_its_own() {
         }
         other => other,
     };
-    let provider = Strict::start(model, Options::default()).await.unwrap();
-    let dir = temp();
-    let redact = "journal.redact = ['hunter[0-9]']";
-    let (config, state) = (
-        config_for(&provider, dir.path(), redact),
-        dir.path().join("state"),
-    );
-    let mut program = Program::start_logging(&config, &state);
+    let place = Place::of(model, "journal.redact = ['hunter[0-9]']").await;
+    let mut program = Program::start_logging(&place.config, &place.state);
     let events = format!("{}/api/events", program.admin).parse().unwrap();
     let mut events = client().get(events).await.unwrap().into_body();
     events.frame().await.unwrap().unwrap();
-    let url = format!("{}{}", program.data, Anthropic.path());
-    let body = Anthropic.body(&history(), true).to_string();
-    let response = post(&url, Anthropic.headers(), body.into()).await;
-    assert!(response.text().contains("Fresh."), "{}", response.text());
+    let response = hands_over(&program).await;
     let event = loop {
         let frame = events.frame().await.unwrap().unwrap().into_data().unwrap();
         let text = String::from_utf8(frame.to_vec()).unwrap();
@@ -96,8 +83,7 @@ async fn a_handoff_is_an_event_of_its_own() {
             break serde_json::from_str::<Value>(data).unwrap();
         }
     };
-    let latest: Value =
-        serde_json::from_str(&said(&config, &state, &["handoffs", "show", "--json"])).unwrap();
+    let latest = place.json(&["handoffs", "show", "--json"]);
     assert_eq!(event["id"], latest["id"]);
     assert_eq!(event["conversation"], latest["conversation"]);
     assert_eq!(
@@ -109,7 +95,12 @@ async fn a_handoff_is_an_event_of_its_own() {
     assert_begins(message, "[redacted:custom], then [redacted:");
     assert!(!event.to_string().contains("sk-ant-"), "{event}");
     assert_eq!(event["prompt_bytes"], PROMPT.len());
-    let sizes: Vec<_> = provider.requests().iter().map(|seen| seen.raw.len()).collect();
+    let sizes: Vec<_> = place
+        .provider
+        .requests()
+        .iter()
+        .map(|seen| seen.raw.len())
+        .collect();
     assert_eq!(
         (&event["before_bytes"], &event["after_bytes"]),
         (&sizes[0].into(), &sizes[1].into())
@@ -139,32 +130,29 @@ async fn a_handoff_is_an_event_of_its_own() {
 
 #[tokio::test]
 async fn doctor_says_whether_a_proxy_runs_and_where() {
-    let provider = Strict::start(model, Options::default()).await.unwrap();
-    let dir = temp();
-    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
-    let status =
-        || serde_json::from_str::<Value>(&said(&config, &state, &["doctor", "--offline", "--json"])).unwrap();
+    let place = Place::of(model, "").await;
+    let status = || place.json(&["doctor", "--offline", "--json"]);
     assert_eq!(
         (&status()["running"], &status()["stale"]),
         (&Value::Null, &Value::Null)
     );
-    let mut program = Program::start(&config, &state);
+    let mut program = place.start();
     let running = status()["running"].clone();
     assert_eq!(running["pid"], program.child.id());
     assert_eq!(running["data"], program.data);
     assert_eq!(running["admin"], program.admin);
-    let line = said(&config, &state, &["doctor", "--line"]);
+    let line = place.said(&["doctor", "--line"]);
     assert!(line.starts_with("baton on, 0 handoffs"), "{line}");
     assert_contains(
-        &said(&config, &state, &["doctor", "--offline"]),
+        &place.said(&["doctor", "--offline"]),
         &format!("agents at: {} (process ", program.data),
     );
     program.child.kill().unwrap();
     program.child.wait().unwrap();
     assert_eq!(status()["running"], Value::Null);
     assert_eq!(status()["stale"]["pid"], program.child.id());
-    assert!(said(&config, &state, &["doctor", "--offline"]).contains("was killed"));
-    let mut next = Program::start(&config, &state);
+    assert!(place.said(&["doctor", "--offline"]).contains("was killed"));
+    let mut next = place.start();
     assert_eq!(status()["running"]["pid"], next.child.id());
     assert_eq!(status()["stale"], Value::Null);
     next.signal("-TERM");
@@ -177,17 +165,15 @@ async fn doctor_says_whether_a_proxy_runs_and_where() {
 
 #[tokio::test]
 async fn readiness_is_an_exit_code() {
-    let provider = Strict::start(model, Options::default()).await.unwrap();
-    let dir = temp();
-    let (config, state) = (config_for(&provider, dir.path(), ""), dir.path().join("state"));
+    let place = Place::of(model, "").await;
     let not_ready = || {
-        let out = baton_over(&config, &state, &["doctor", "--ready"]);
+        let out = place.baton(&["doctor", "--ready"]);
         assert_eq!(out.status.code(), Some(69), "{out:?}");
         String::from_utf8(out.stderr).unwrap()
     };
     assert!(not_ready().contains("no proxy serves from"));
-    let mut program = Program::start(&config, &state);
-    assert_eq!(said(&config, &state, &["doctor", "--ready"]), "ready\n");
+    let mut program = place.start();
+    assert_eq!(place.said(&["doctor", "--ready"]), "ready\n");
     program.child.kill().unwrap();
     program.child.wait().unwrap();
     assert!(not_ready().contains("no proxy serves from"));
@@ -211,14 +197,8 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         other => other,
     };
     for format in ["text", "json"] {
-        let provider = Strict::start(model, Options::default()).await.unwrap();
-        let dir = temp();
-        let (config, state) = (
-            config_for(&provider, dir.path(), &format!("log.format = '{format}'")),
-            dir.path().join("state"),
-        );
-        let mut program = Program::start_logging(&config, &state);
-        let url = format!("{}{}", program.data, Anthropic.path());
+        let place = Place::of(model, &format!("log.format = '{format}'")).await;
+        let mut program = Program::start_logging(&place.config, &place.state);
         let mut history = history();
         history.insert(0, json!({"role": "user", "content": format!("Do {ACTING} it")}));
         history.insert(
@@ -227,16 +207,15 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         );
         let mut body = Anthropic.body(&history, true);
         body["model"] = format!("claude-{ACTING}").into();
-        let response = post(&url, Anthropic.headers(), body.to_string().into()).await;
-        assert!(response.text().contains("Fresh."), "{}", response.text());
+        let response = program.posts(Anthropic.headers(), &body).await;
+        assert_contains(&response.text(), "Fresh.");
         let exchange = response.header("x-baton-exchange").unwrap().to_owned();
         // The journal writes after the response.
-        while !said(&config, &state, &["log", "--json"]).contains(&exchange) {
+        while !place.said(&["log", "--json"]).contains(&exchange) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        let id =
-            serde_json::from_str::<Value>(&said(&config, &state, &["handoffs", "show", "--json"])).unwrap();
-        let id = id["id"].as_str().unwrap().to_owned();
+        let id = place.json(&["handoffs", "show", "--json"])["id"].clone();
+        let id = id.as_str().unwrap();
         for words in [
             &["log"][..],
             &["log", "--json"],
@@ -250,12 +229,12 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
             &["handoffs", "list"],
             &["handoffs", "list", "--json"],
             &["handoffs", "list", "--map"],
-            &["handoffs", "show", &id],
-            &["handoffs", "show", &id, "--json"],
+            &["handoffs", "show", id],
+            &["handoffs", "show", id, "--json"],
             &["handoffs", "list", "--status", "active"],
-            &["handoffs", "show", &id, "--format", "md"],
+            &["handoffs", "show", id, "--format", "md"],
         ] {
-            let printed = said(&config, &state, words);
+            let printed = place.said(words);
             assert_eq!(acting(&printed), [], "{words:?}: {printed:?}");
             if words.contains(&"show") {
                 assert!(
@@ -266,7 +245,7 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         }
         let log = program.stopped();
         // Files that users print.
-        let printed = crate::promises::ending(&state, ".md");
+        let printed = crate::promises::ending(&place.state, ".md");
         assert!(printed.len() >= 2, "a document and a ledger: {printed:?}");
         for path in printed {
             let text = std::fs::read_to_string(&path).unwrap();

@@ -2,21 +2,16 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use baton_strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::fixture::handoff;
-use crate::harness::program::{Program, baton_over, config_for, printed};
+use crate::harness::fixture::{handoff, user};
+use crate::harness::program::{Place, Program, baton_over, printed};
 use crate::harness::texts::{assert_contains, assert_lacks};
 use crate::harness::{AgentWire, Message, RawResponse, client as client_of_tests, post, read, temp};
-
-fn user(text: &str) -> Value {
-    json!({"role": "user", "content": text})
-}
 
 /// A transcript with an answer of the model between two messages.
 fn talk(first: &str, answer: &str, second: &str) -> [Value; 3] {
@@ -24,26 +19,10 @@ fn talk(first: &str, answer: &str, second: &str) -> [Value; 3] {
     [user(first), answer, user(second)]
 }
 
-/// A provider that answers with these replies, and a proxy of it with these lines in its config.
-async fn served(replies: Vec<Reply>, more: &str) -> ((Strict, tempfile::TempDir), Queue, Program) {
-    let (script, dir) = (Queue::new(replies), temp());
-    let provider = Strict::start(script.clone(), Options::default()).await.unwrap();
-    let config = config_for(&provider, dir.path(), more);
-    let program = Program::start(&config, &dir.path().join("state"));
-    ((provider, dir), script, program)
-}
-
-/// Starts a proxy that logs into the file `log` of a directory.
-fn start_logging(config: &Path, dir: &Path) -> Program {
-    let log = std::fs::File::create(dir.join("log")).unwrap();
-    Program::start_logging_to(config, &dir.join("state"), log.into())
-}
-
 /// Sends a transcript with this credential.
 async fn ask(program: &Program, (header, value): (&'static str, &str), history: &[Value]) -> Message {
     let headers = [(header, value), ("anthropic-version", "2023-06-01")];
-    let url = format!("{}{}", program.data, Anthropic.path());
-    let response = post(&url, &headers, Anthropic.body(history, true).to_string().into()).await;
+    let response = program.sends_with(&headers, history).await;
     assert_eq!(response.status, 200, "{}", response.text());
     Anthropic.parse(&response.raw, true, false).unwrap()
 }
@@ -66,7 +45,8 @@ const UNKNOWN: &str = "this handoff is not known here";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_api_keys_are_two_principals_without_clients() {
     let replies = vec![handoff(), Reply::text("Fresh.")];
-    let (_rest, _, program) = served(replies, "server.hosts = ['baton.test']\n").await;
+    let place = Place::new(replies, "server.hosts = ['baton.test']\n").await;
+    let program = place.start();
     let (ada, grace) = (("x-api-key", "key-of-ada"), ("x-api-key", "key-of-grace"));
     let history = talk("Mend it.", "Looking.", "Go on.");
     let made = id(&ask(&program, ada, &history).await);
@@ -83,18 +63,14 @@ async fn two_api_keys_are_two_principals_without_clients() {
 /// A client that fills the disk with handoffs is stopped alone, and its work continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_client_stores_in_a_day_is_limited() {
-    let provider = Strict::start(|_: &Received| Reply::text("On it."), Options::default())
-        .await
-        .unwrap();
-    let dir = temp();
     let keys =
         ["ada", "grace"].map(|name| format!("{{ name = '{name}', key = 'key-of-{name}-0123456789' }}"));
     let more = format!(
         "clients = [{}]\nlimits.client_bytes_per_day = 1048576\n",
         keys.join(", ")
     );
-    let config = config_for(&provider, dir.path(), &more);
-    let program = Program::start(&config, &dir.path().join("state"));
+    let place = Place::of(|_: &Received| Reply::text("On it."), &more).await;
+    let program = place.start();
     let [ada, grace] = ["ada", "grace"].map(|name| ("x-api-key", format!("key-of-{name}-0123456789")));
     let (ada, grace) = ((ada.0, &*ada.1), (grace.0, &*grace.1));
     let history = |n: usize| {
@@ -119,7 +95,8 @@ async fn what_a_client_stores_in_a_day_is_limited() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ids_cannot_be_enumerated() {
     let replies = vec![handoff(), Reply::text("Fresh.")];
-    let (_rest, script, program) = served(replies, "server.hosts = ['baton.test']\n").await;
+    let place = Place::new(replies, "server.hosts = ['baton.test']\n").await;
+    let program = place.start();
     let bearer = ("authorization", "Bearer sk-ant-oat01-one");
     let renewed = ("authorization", "Bearer sk-ant-oat01-two");
     let history = talk("Mend it.", "Looking.", "Go on.");
@@ -135,7 +112,7 @@ async fn ids_cannot_be_enumerated() {
     }
     // Refused for a minute.
     assert_contains(&resume(&made[..23]).await, UNKNOWN);
-    script.push(Reply::text("On it."));
+    place.script.push(Reply::text("On it."));
     assert!(resume(&made).await.contains("On it."), "the whole id");
 }
 
@@ -176,49 +153,75 @@ fn noting_provider() -> (String, Arc<Mutex<Vec<String>>>) {
     (url, lines)
 }
 
-/// Sends a request as a client of `config` below, and returns the response.
-async fn call(program: &Program, client: &str, method: &str, target: &str, body: Value) -> RawResponse {
-    let request = http::Request::builder()
-        .method(method)
-        .uri(format!("{}{target}", program.data))
-        .header("authorization", format!("Bearer {client}-0123456789abcdef"))
-        .header("content-type", "application/json");
-    // A header that names an API must not open another one's paths.
-    let request = match target.starts_with("/u/openai/v1/threads/") {
-        true => request.header("anthropic-version", "2023-06-01"),
-        false => request,
-    };
-    let body = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
-    let request = request.body(http_body_util::Full::from(body)).unwrap();
-    read(client_of_tests().request(request).await.unwrap()).await
+/// A proxy with two clients and a key for both providers, with its log in a file.
+struct Team {
+    program: Program,
+    dir: tempfile::TempDir,
 }
 
-/// A config with two clients and a key for both providers.
-fn team_config(dir: &Path, url: &str, more: &str) -> PathBuf {
-    let clients = ["ada", "grace"]
-        .map(|name| format!("[[clients]]\nname = '{name}'\nkey = '{name}-0123456789abcdef'\n"));
-    let upstreams = ["anthropic", "openai"]
-        .map(|name| format!("{name} = {{ base_url = '{url}', api_key = 'sk-team' }}\n"));
-    let text = format!(
-        "[server]\nlisten = '127.0.0.1:0'\n{more}[admin]\nlisten = '127.0.0.1:0'\n[upstreams]\n{}{}",
-        upstreams.concat(),
-        clients.concat()
-    );
-    let file = dir.join("team.toml");
-    std::fs::write(&file, text).unwrap();
-    file
+impl Team {
+    fn new(url: &str) -> Self {
+        Self::with(url, "", |config| config)
+    }
+
+    fn with(url: &str, server: &str, change: fn(String) -> String) -> Self {
+        let clients = ["ada", "grace"]
+            .map(|name| format!("[[clients]]\nname = '{name}'\nkey = '{name}-0123456789abcdef'\n"));
+        let upstreams = ["anthropic", "openai"]
+            .map(|name| format!("{name} = {{ base_url = '{url}', api_key = 'sk-team' }}\n"));
+        let text = format!(
+            "[server]\nlisten = '127.0.0.1:0'\n{server}[admin]\nlisten = '127.0.0.1:0'\n[upstreams]\n{}{}",
+            upstreams.concat(),
+            clients.concat()
+        );
+        let dir = temp();
+        let config = dir.path().join("baton.toml");
+        std::fs::write(&config, change(text)).unwrap();
+        let log = std::fs::File::create(dir.path().join("log")).unwrap();
+        let program = Program::start_logging_to(&config, &dir.path().join("state"), log.into());
+        Self { program, dir }
+    }
+
+    fn said(&self, words: &[&str]) -> String {
+        let (config, state) = ["baton.toml", "state"]
+            .map(|name| self.dir.path().join(name))
+            .into();
+        printed(baton_over(&config, &state, words))
+    }
+
+    /// Sends a request as this client, and returns the response.
+    async fn call(&self, client: &str, method: &str, target: &str, body: Value) -> RawResponse {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("{}{target}", self.program.data))
+            .header("authorization", format!("Bearer {client}-0123456789abcdef"))
+            .header("content-type", "application/json");
+        // A header that names an API must not open another one's paths.
+        let request = match target.starts_with("/u/openai/v1/threads/") {
+            true => request.header("anthropic-version", "2023-06-01"),
+            false => request,
+        };
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
+        let request = request.body(http_body_util::Full::from(body)).unwrap();
+        read(client_of_tests().request(request).await.unwrap()).await
+    }
+
+    async fn refuses(&self, client: &str, method: &str, target: &str, body: Value) {
+        let answer = self.call(client, method, target, body).await;
+        let refused = (answer.status, answer.header("x-baton-error"));
+        assert_eq!(refused, (403, Some("path_not_allowed")), "{method} {target}");
+    }
 }
 
 /// The key of the team reaches the organization's files, batches and keys. A client reaches models.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_reaches_models_and_no_other_path() {
     let (url, lines) = noting_provider();
-    let dir = temp();
-    let program = Program::start(&team_config(dir.path(), &url, ""), &dir.path().join("state"));
+    let team = Team::new(&url);
     for (method, target) in [
         ("GET", "/v1/files"),
         ("DELETE", "/v1/files/file_1"),
@@ -237,9 +240,7 @@ async fn a_client_reaches_models_and_no_other_path() {
         ("POST", "/u/openai/v1/embeddings"),
         ("POST", "/u/openai/v1/threads/thread_1/messages"),
     ] {
-        let answer = call(&program, "grace", method, target, Value::Null).await;
-        let refused = (answer.status, answer.header("x-baton-error"));
-        assert_eq!(refused, (403, Some("path_not_allowed")), "{method} {target}");
+        team.refuses("grace", method, target, Value::Null).await;
     }
     assert_eq!(*lines.lock().unwrap(), [] as [String; 0]);
     let empty = json!({"model": "m", "messages": []});
@@ -249,7 +250,7 @@ async fn a_client_reaches_models_and_no_other_path() {
         ("POST", "/v1/messages/count_tokens", empty.clone()),
         ("POST", "/v1/chat/completions", empty),
     ] {
-        let answer = call(&program, "grace", method, target, body).await;
+        let answer = team.call("grace", method, target, body).await;
         assert_eq!(answer.status, 200, "{method} {target}: {}", answer.text());
     }
     assert_eq!(lines.lock().unwrap().len(), 4);
@@ -259,10 +260,9 @@ async fn a_client_reaches_models_and_no_other_path() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stored_response_is_its_clients() {
     let (url, lines) = noting_provider();
-    let dir = temp();
-    let program = Program::start(&team_config(dir.path(), &url, ""), &dir.path().join("state"));
+    let team = Team::new(&url);
     let ask = |previous: Value| json!({"model": "m", "input": "Go on.", "previous_response_id": previous});
-    let made = call(&program, "ada", "POST", "/v1/responses", ask(Value::Null)).await;
+    let made = team.call("ada", "POST", "/v1/responses", ask(Value::Null)).await;
     assert_eq!(made.status, 200, "{}", made.text());
     let id = made.json()["id"].as_str().unwrap().to_owned();
     let target = format!("/v1/responses/{id}");
@@ -278,9 +278,7 @@ async fn a_stored_response_is_its_clients() {
         ("POST", "/v1/responses", ask(id.clone().into())),
         ("POST", "/v1/responses", talking),
     ] {
-        let answer = call(&program, "grace", method, target, body).await;
-        let refused = (answer.status, answer.header("x-baton-error"));
-        assert_eq!(refused, (403, Some("path_not_allowed")), "{method} {target}");
+        team.refuses("grace", method, target, body).await;
     }
     // Only watched: a header that a client sends does not let it through.
     let body = ask(id.clone().into()).to_string();
@@ -289,7 +287,7 @@ async fn a_stored_response_is_its_clients() {
         ("x-baton-handoff", "shadow"),
         ("content-type", "application/json"),
     ];
-    let url = format!("{}/v1/responses", program.data);
+    let url = format!("{}/v1/responses", team.program.data);
     let answer = post(&url, &headers, body.clone().into()).await;
     assert_eq!(answer.status, 403, "{}", answer.text());
     // Bodies that baton cannot read, or could read in another way than upstream.
@@ -302,7 +300,7 @@ async fn a_stored_response_is_its_clients() {
         let answer = post(&url, &headers[..1], unread.into()).await;
         assert_eq!(answer.status, 403, "{}", answer.text());
     }
-    let another_method = http::Request::get(format!("{}/v1/models/m", program.data))
+    let another_method = http::Request::get(format!("{}/v1/models/m", team.program.data))
         .header(headers[0].0, headers[0].1)
         .header("x-http-method-override", "DELETE")
         .body(http_body_util::Full::default())
@@ -315,7 +313,7 @@ async fn a_stored_response_is_its_clients() {
         ("GET", target.as_str(), Value::Null),
         ("DELETE", &target, Value::Null),
     ] {
-        let answer = call(&program, "ada", method, target, body).await;
+        let answer = team.call("ada", method, target, body).await;
         assert_eq!(answer.status, 200, "{method} {target}: {}", answer.text());
     }
 }
@@ -324,14 +322,14 @@ async fn a_stored_response_is_its_clients() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_in_a_header_of_the_config_reaches_models_only() {
     let (url, lines) = noting_provider();
-    let dir = temp();
-    let file = team_config(dir.path(), &url, "");
-    let text = std::fs::read_to_string(&file).unwrap();
-    let header = "headers = { x-gateway-key = 'of-the-team' }";
-    std::fs::write(&file, text.replace("api_key = 'sk-team'", header)).unwrap();
-    let program = Program::start(&file, &dir.path().join("state"));
+    let team = Team::with(&url, "", |config| {
+        config.replace(
+            "api_key = 'sk-team'",
+            "headers = { x-gateway-key = 'of-the-team' }",
+        )
+    });
     for (target, status) in [("/v1/files", 403), ("/v1/models", 200)] {
-        let answer = call(&program, "ada", "GET", target, Value::Null).await;
+        let answer = team.call("ada", "GET", target, Value::Null).await;
         assert_eq!(answer.status, status, "{target}: {}", answer.text());
     }
     assert_eq!(*lines.lock().unwrap(), ["GET /v1/models"]);
@@ -341,17 +339,19 @@ async fn a_key_in_a_header_of_the_config_reaches_models_only() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_adds_paths_and_limits_upstreams() {
     let (url, lines) = noting_provider();
-    let dir = temp();
-    let file = team_config(dir.path(), &url, "upstreams = ['openai']\n");
-    let text = std::fs::read_to_string(&file).unwrap();
-    let with_paths = "api_key = 'sk-team', paths = ['/v1/files*']";
-    std::fs::write(&file, text.replace("api_key = 'sk-team'", with_paths)).unwrap();
-    let program = Program::start(&file, &dir.path().join("state"));
+    let team = Team::with(&url, "upstreams = ['openai']\n", |config| {
+        config.replace(
+            "api_key = 'sk-team'",
+            "api_key = 'sk-team', paths = ['/v1/files*']",
+        )
+    });
     for (path, status) in [("/v1/files/f", 200), ("/v1/batches", 403)] {
-        let answer = call(&program, "ada", "GET", path, Value::Null).await;
+        let answer = team.call("ada", "GET", path, Value::Null).await;
         assert_eq!(answer.status, status, "{path}");
     }
-    let off = call(&program, "ada", "POST", "/v1/messages", json!({"model": "m"})).await;
+    let off = team
+        .call("ada", "POST", "/v1/messages", json!({"model": "m"}))
+        .await;
     let refused = (off.status, off.header("x-baton-error"));
     assert_eq!(refused, (404, Some("unknown_upstream")));
     assert_eq!(*lines.lock().unwrap(), ["GET /v1/files/f"]);
@@ -362,13 +362,11 @@ async fn an_operator_adds_paths_and_limits_upstreams() {
 async fn whoever_sent_a_request_is_named() {
     let script = Queue::new([handoff(), Reply::text("Fresh.")]);
     let provider = Strict::start(script, Options::default()).await.unwrap();
-    let dir = temp();
-    let state = dir.path().join("state");
-    let config = team_config(dir.path(), &provider.url(), "");
-    let program = start_logging(&config, dir.path());
+    let team = Team::new(&provider.url());
+    let program = &team.program;
     let history = talk("Mend it.", "Looking.", "Go on.");
-    ask(&program, ("x-api-key", "ada-0123456789abcdef"), &history).await;
-    call(&program, "grace", "GET", "/v1/models", Value::Null).await;
+    ask(program, ("x-api-key", "ada-0123456789abcdef"), &history).await;
+    team.call("grace", "GET", "/v1/models", Value::Null).await;
     let began = std::time::Instant::now();
     let rows = loop {
         let rows = program.admin("/api/exchanges?filter=client%3Aada").await.json();
@@ -386,10 +384,9 @@ async fn whoever_sent_a_request_is_named() {
     let metrics = program.admin("/metrics").await.text();
     let part = "baton_client_exchanges_total{client=\"ada\",outcome=\"complete\"} 1\n";
     assert_contains(&metrics, part);
-    let listed = |args: &[&str]| printed(baton_over(&config, &state, args));
-    let list = listed(&["handoffs", "list"]);
+    let list = team.said(&["handoffs", "list"]);
     assert!(list.contains("CLIENT") && list.contains(" ada "), "{list}");
-    let rows: Value = serde_json::from_str(&listed(&["log", "client:grace", "--json"])).unwrap();
+    let rows: Value = serde_json::from_str(&team.said(&["log", "client:grace", "--json"])).unwrap();
     assert_eq!(rows.as_array().unwrap().len(), 1, "{rows}");
     assert_eq!(rows[0]["route"], "GET /v1/models");
 }
@@ -398,12 +395,10 @@ async fn whoever_sent_a_request_is_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_keys_are_logged_counted_and_delayed() {
     let (url, lines) = noting_provider();
-    let dir = temp();
-    let config = team_config(dir.path(), &url, "trusted = ['127.0.0.0/8']\n");
-    let text = std::fs::read_to_string(&config).unwrap();
-    let text = text.replace("[admin]\n", "[admin]\ntoken = 'token-0123456789abcdef'\n");
-    std::fs::write(&config, text).unwrap();
-    let program = start_logging(&config, dir.path());
+    let team = Team::with(&url, "trusted = ['127.0.0.0/8']\n", |config| {
+        config.replace("[admin]\n", "[admin]\ntoken = 'token-0123456789abcdef'\n")
+    });
+    let program = &team.program;
     let wrong = async |sender: &str| {
         let headers = [
             ("x-api-key", "wrong-0123456789abcdef"),
@@ -437,7 +432,7 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
     let long = format!("//{}", "x".repeat(20_000));
     let answer = post(&format!("{}{long}", program.data), &[], "{}".into()).await;
     assert_eq!(answer.status, 401, "{}", answer.text());
-    let answer = call(&program, "ada", "POST", &long, Value::Null).await;
+    let answer = team.call("ada", "POST", &long, Value::Null).await;
     assert_eq!(answer.status, 400, "{}", answer.text());
     let listed = async || get("/api/exchanges", "token-0123456789abcdef").await.text();
     let began = std::time::Instant::now();
@@ -447,6 +442,7 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
     let listed = listed().await;
     assert!(listed.contains("xxx") && listed.len() < 4000, "{listed}");
     assert_eq!(listed.matches("\"refused\"").count(), 1, "{listed}");
+    let Team { program, dir } = team;
     drop(program);
     let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
     let with = |words: &[&str]| -> Vec<&str> {
@@ -472,13 +468,11 @@ async fn wrong_keys_are_logged_counted_and_delayed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_outlasts_the_drain_ends_with_an_error() {
     let words = Reply::text("word ".repeat(400)).deltas(5);
-    let script = Queue::new([words.delay(std::time::Duration::from_millis(100))]);
-    let provider = Strict::start(script, Options::default()).await.unwrap();
-    let dir = temp();
-    let config = config_for(&provider, dir.path(), "server.drain_secs = 1\n");
-    let mut program = start_logging(&config, dir.path());
-    let body = Anthropic.body(&[user("Count.")], true).to_string().into();
+    let words = words.delay(std::time::Duration::from_millis(100));
+    let place = Place::new([words], "server.drain_secs = 1\n").await;
+    let mut program = place.start_logging();
     let url = format!("{}{}", program.data, Anthropic.path());
+    let body = Anthropic.body(&[user("Count.")], true).to_string().into();
     let answer = tokio::spawn(async move { post(&url, Anthropic.headers(), body).await });
     tokio::time::sleep(std::time::Duration::from_millis(700)).await;
     program.signal("-TERM");
@@ -488,7 +482,7 @@ async fn a_stream_that_outlasts_the_drain_ends_with_an_error() {
     let (_, error) = text.split_once("event: error\n").expect("an error event");
     assert_contains(error, "the proxy stopped before the response was complete");
     assert!(program.child.wait().unwrap().success());
-    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    let log = place.log();
     assert_contains(&log, "stopped");
     assert_lacks(&log, "cancelled");
 }
@@ -496,8 +490,8 @@ async fn a_stream_that_outlasts_the_drain_ends_with_an_error() {
 /// Until the delay is over, `/readyz` reports that the process stops, and connections are accepted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopping_proxy_accepts_connections_for_the_delay() {
-    let replies = vec![Reply::text("Still here.")];
-    let (_rest, _, mut program) = served(replies, "server.stop_delay_secs = 3\n").await;
+    let place = Place::new([Reply::text("Still here.")], "server.stop_delay_secs = 3\n").await;
+    let mut program = place.start();
     program.signal("-TERM");
     let ready = loop {
         let ready = program.admin("/readyz").await;
@@ -516,15 +510,14 @@ async fn a_stopping_proxy_accepts_connections_for_the_delay() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trace_context_is_not_sent_to_the_provider() {
     for (more, sent) in [("", false), ("upstreams.anthropic.trace_context = true\n", true)] {
-        let ((provider, _dir), _, program) = served(vec![Reply::text("Well.")], more).await;
+        let place = Place::new([Reply::text("Well.")], more).await;
         let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let headers = [("traceparent", context), ("baggage", "team=a")];
         let headers = [Anthropic.headers(), &headers].concat();
-        let body = Anthropic.body(&[user("Go.")], true).to_string().into();
-        let answer = post(&format!("{}{}", program.data, Anthropic.path()), &headers, body).await;
+        let answer = place.start().sends_with(&headers, &[user("Go.")]).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         for name in ["traceparent", "baggage"] {
-            let received = &provider.requests()[0].headers;
+            let received = &place.provider.requests()[0].headers;
             assert_eq!(received.contains_key(name), sent, "{name}");
         }
     }

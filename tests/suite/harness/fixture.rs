@@ -65,6 +65,15 @@ impl AnthropicFixture {
         message
     }
 
+    /// Sends a turn, and returns what has come of its response.
+    pub async fn heard(&self, history: &[Value], stream: bool) -> Message {
+        let response = self
+            .baton
+            .turn(&Anthropic, &Anthropic.body(history, stream))
+            .await;
+        Anthropic.parse(&response.raw, stream, response.broken).unwrap()
+    }
+
     /// Sends a streamed turn.
     pub async fn ask(&self, history: &[Value]) -> RawResponse {
         self.baton.turn(&Anthropic, &Anthropic.body(history, true)).await

@@ -4,11 +4,72 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use baton_strict::Strict;
+use baton_strict::{Model, Options, Queue, Reply, Strict};
 use serde_json::Value;
 
 use super::anthropic::Anthropic;
 use super::{AgentWire, Message, RawResponse, post, read};
+
+/// A provider, and a directory with the config and the state of programs before it.
+pub struct Place {
+    pub provider: Strict,
+    pub script: Queue,
+    pub dir: tempfile::TempDir,
+    pub config: PathBuf,
+    pub state: PathBuf,
+}
+
+impl Place {
+    /// Returns a provider that gives these replies, and a config of it with further lines.
+    pub async fn new(replies: impl IntoIterator<Item = Reply>, more: &str) -> Self {
+        let script = Queue::new(replies);
+        Self::playing(script.clone(), script, more).await
+    }
+
+    pub async fn of(model: impl Model + 'static, more: &str) -> Self {
+        Self::playing(model, Queue::new([]), more).await
+    }
+
+    async fn playing(model: impl Model + 'static, script: Queue, more: &str) -> Self {
+        let provider = Strict::start(model, Options::default()).await.unwrap();
+        let dir = super::temp();
+        Self {
+            config: config_for(&provider, dir.path(), more),
+            state: dir.path().join("state"),
+            provider,
+            script,
+            dir,
+        }
+    }
+
+    pub fn start(&self) -> Program {
+        Program::start(&self.config, &self.state)
+    }
+
+    /// Starts `baton serve` with its log in a file.
+    pub fn start_logging(&self) -> Program {
+        let log = std::fs::File::create(self.dir.path().join("log")).unwrap();
+        Program::start_logging_to(&self.config, &self.state, log.into())
+    }
+
+    /// Returns the log of that program.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    pub fn baton(&self, words: &[&str]) -> Output {
+        baton_over(&self.config, &self.state, words)
+    }
+
+    /// Returns what a command prints, which must succeed.
+    pub fn said(&self, words: &[&str]) -> String {
+        printed(self.baton(words))
+    }
+
+    pub fn json(&self, words: &[&str]) -> Value {
+        serde_json::from_str(&self.said(words)).unwrap()
+    }
+}
 
 /// A running `baton serve`. Dropping it kills it.
 pub struct Program {
@@ -66,6 +127,20 @@ impl Program {
             child,
             said,
         }
+    }
+
+    /// Sends a conversation, as an agent on Anthropic Messages.
+    pub async fn sends(&self, history: &[Value]) -> RawResponse {
+        self.sends_with(Anthropic.headers(), history).await
+    }
+
+    pub async fn sends_with(&self, headers: &[(&str, &str)], history: &[Value]) -> RawResponse {
+        self.posts(headers, &Anthropic.body(history, true)).await
+    }
+
+    pub async fn posts(&self, headers: &[(&str, &str)], body: &Value) -> RawResponse {
+        let url = format!("{}{}", self.data, Anthropic.path());
+        post(&url, headers, body.to_string().into()).await
     }
 
     /// Sends this signal to the process.
@@ -204,9 +279,7 @@ pub fn config_for(provider: &Strict, dir: &Path, more: &str) -> PathBuf {
 
 /// Returns the response to a conversation, as parsed by an agent on Anthropic Messages.
 pub async fn ask(program: &Program, history: &[Value]) -> Message {
-    let body = Anthropic.body(history, true).to_string().into();
-    let url = format!("{}/v1/messages", program.data);
-    let response = post(&url, Anthropic.headers(), body).await;
+    let response = program.sends(history).await;
     assert_eq!(response.status, 200, "{}", response.text());
     Anthropic.parse(&response.raw, true, false).unwrap()
 }
