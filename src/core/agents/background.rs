@@ -32,9 +32,20 @@ pub fn started(text: &str) -> Option<&str> {
     Some(id).filter(|id| !id.is_empty())
 }
 
-/// Identity of the command whose output a call asks for, as Codex names it.
-pub fn asked(arguments: &Value) -> Option<String> {
-    match arguments.get("session_id")? {
+/// Identity of the command whose output a call asks for; empty if the call stops the command.
+pub fn asked(tool: &str, arguments: &Value) -> Option<String> {
+    /// Tools of Codex and Claude Code, and the members of their arguments.
+    const TOOLS: [&str; 5] = ["write_stdin", "TaskOutput", "BashOutput", "TaskStop", "KillShell"];
+    const NAMES: [&str; 4] = ["session_id", "task_id", "bash_id", "shell_id"];
+    let chars = arguments.get("chars").and_then(Value::as_str);
+    let stops =
+        matches!(tool, "TaskStop" | "KillShell") || chars.is_some_and(|chars| chars.contains('\u{3}'));
+    let id = NAMES
+        .iter()
+        .find_map(|name| arguments.get(name))
+        .filter(|_| TOOLS.contains(&tool))?;
+    match id {
+        _ if stops => Some(String::new()),
         Value::String(id) => Some(id.clone()),
         Value::Number(id) => Some(id.to_string()),
         _ => None,
@@ -95,9 +106,30 @@ mod tests {
         ] {
             assert_eq!(ended(text), end, "{text}");
         }
-        assert_eq!(
-            asked(&serde_json::json!({"session_id": 73, "chars": ""})).as_deref(),
-            Some("73")
-        );
+        for (tool, arguments, id) in [
+            (
+                "write_stdin",
+                serde_json::json!({"session_id": 73, "chars": ""}),
+                Some("73"),
+            ),
+            (
+                "write_stdin",
+                serde_json::json!({"session_id": 73, "chars": "\u{3}"}),
+                Some(""),
+            ),
+            (
+                "TaskOutput",
+                serde_json::json!({"task_id": "b1", "block": true}),
+                Some("b1"),
+            ),
+            ("TaskStop", serde_json::json!({"task_id": "b1"}), Some("")),
+            (
+                "mcp__browser__click",
+                serde_json::json!({"session_id": "b1"}),
+                None,
+            ),
+        ] {
+            assert_eq!(asked(tool, &arguments).as_deref(), id, "{tool} {arguments}");
+        }
     }
 }

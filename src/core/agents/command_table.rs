@@ -110,12 +110,13 @@ pub(super) struct ShellWords {
     pub(super) hides: Vec<&'static str>,
     pub(super) prepare: Vec<&'static str>,
     pub(super) looks: Vec<&'static str>,
-    pub(super) looks_without: Vec<ReadOnlyUnless>,
+    pub(super) looks_without: Vec<NamedWords>,
     pub(super) git_looks: Vec<&'static str>,
     pub(super) git_lists: Vec<ListingForm>,
     pub(super) asks: Vec<&'static str>,
     pub(super) git_complains: Vec<&'static str>,
     pub(super) probes: Vec<&'static str>,
+    pub(super) probes_with: Vec<NamedWords>,
     pub(super) rewrites: Vec<&'static str>,
     pub(super) checks: Vec<&'static str>,
     pub(super) undoes: Vec<&'static str>,
@@ -157,10 +158,10 @@ impl ListingForm {
     }
 }
 
-/// A command that changes no file unless one of these words is present.
+/// A command, and words that decide its effect.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReadOnlyUnless {
+pub(super) struct NamedWords {
     pub(super) name: &'static str,
     pub(super) words: Vec<&'static str>,
 }

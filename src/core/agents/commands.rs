@@ -10,7 +10,7 @@ mod working_dirs;
 pub use self::shown::ShownOutput;
 use self::shown::{is_last_program, is_matched, shown};
 use self::single::{Purpose, asks, bare, name_of_program, prepares, purpose, step_looks, without_quoted};
-pub use self::single::{is_probe, is_read_only, is_silent_if_good, name_of, says_if_bad};
+pub use self::single::{is_probe, is_read_only, is_silent_if_good, name_of, program_of, says_if_bad};
 use self::steps::{CommandJoint, steps};
 pub use self::texts::without_texts;
 pub use self::working_dirs::joined;

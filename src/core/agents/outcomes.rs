@@ -28,6 +28,7 @@ pub(super) struct OutcomeWordings {
     head_lines: Vec<&'static str>,
     shortened: Vec<&'static str>,
     no_output: Vec<&'static str>,
+    not_found: Vec<&'static str>,
 }
 
 pub(super) static WORDINGS: LazyLock<OutcomeWordings> =
@@ -76,6 +77,11 @@ pub fn is_cut(text: &str) -> bool {
     let mut last = text.lines().rev().take(LAST);
     WORDINGS.shortened.iter().any(|words| text.contains(words))
         || last.any(|line| WORDINGS.cut_off.occur_in(line))
+}
+
+/// Whether a shell reports that it did not find a program.
+pub fn lacks_program(text: &str) -> bool {
+    WORDINGS.not_found.iter().any(|words| text.contains(words))
 }
 
 /// The command of a script, if an output has nothing but the head that script runners print. An empty output has an empty

@@ -14,6 +14,9 @@ const MAX_FAILURES: usize = 128;
 /// Maximum number of earlier failures of a command that its last run no longer shows; the newest are kept.
 const MAX_UNSHOWN: usize = 2;
 
+/// Maximum number of calls from a failed one to the one that corrects it.
+const MAX_CORRECTION: usize = 4;
+
 /// Maximum size of a command in bytes.
 const MAX_COMMAND_BYTES: usize = 400;
 
@@ -77,6 +80,31 @@ impl OpenFailure<'_> {
             .map(|keyed| keyed.run.end(&line.outcome.end).passed())
     }
 
+    /// Whether a line corrects the failed one: it succeeds shortly after, with the same program or the end of the line.
+    ///
+    /// Checks are settled by the same check.
+    fn is_corrected_by(&self, line: &CompletedCall<'_>) -> bool {
+        let is_next = (1..=MAX_CORRECTION).contains(&line.number.saturating_sub(self.failed.number));
+        let (Some(good), Some(failed)) = (&line.call.command, &self.failed.call.command) else {
+            return false;
+        };
+        let is_end = || {
+            failed
+                .strip_suffix(good.as_str())
+                .is_some_and(|rest| rest.ends_with(' '))
+        };
+        // An option instead of a subcommand may stand for any.
+        let is_same_program = || {
+            let ((good, of_good), (failed, of_failed)) =
+                (commands::program_of(good)?, commands::program_of(failed)?);
+            Some(good == failed && (of_failed.is_none() || of_failed == of_good))
+        };
+        is_next
+            && line.outcome.failed == Some(false)
+            && !self.keys.iter().any(|key| key.0.verifies())
+            && (is_end() || is_same_program() == Some(true))
+    }
+
     /// Whether a later result shows the error again.
     fn is_shown_in(&self, outcome: &IndexedResult) -> bool {
         // A failure without lines cannot be recognized, so it counts as shown.
@@ -109,6 +137,9 @@ impl<'i> Failures<'i> {
     pub(crate) fn apply_line(&mut self, line: &CompletedCall<'i>, shell: &ShellLine<'_, '_>) {
         let has_failed = line.outcome.is_error();
         self.0.retain_mut(|failure| {
+            if failure.is_corrected_by(line) {
+                return false;
+            }
             let is_line = failure.is_line(line, shell.directory);
             let wider = failure.end_of_wider(line, shell.runs);
             let is_settled = match (is_line, wider) {
@@ -148,6 +179,8 @@ impl<'i> Failures<'i> {
     pub(crate) fn apply_call(&mut self, done: &CompletedCall<'i>) {
         match done.outcome.is_error() {
             false => self.0.retain(|failure| !settles(done.call, failure.failed.call)),
+            // A failed reading is an answer. The end of a session belongs to its command.
+            true if is_asking(done.call) => {}
             true => {
                 self.0.retain(|failure| !is_same(failure.failed.call, done.call));
                 self.push(OpenFailure {
@@ -227,6 +260,11 @@ fn seen(failure: &OpenFailure<'_>) -> SeenFailure {
         is_certain: failure.is_certain(),
         unknown_since: failure.unknown_since,
     }
+}
+
+/// Whether a failed call left nothing undone: it reads, or asks for the output of a command.
+fn is_asking(call: &IndexedCall) -> bool {
+    matches!(call.kind, ToolKind::Read | ToolKind::Search) || call.session.is_some()
 }
 
 fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {

@@ -68,7 +68,7 @@ pub(crate) struct IndexedCall {
     /// The named files, with their changes if those are certain.
     pub(crate) paths: Vec<(String, Option<FileChange>)>,
     pub(crate) todos: Vec<TodoItem>,
-    /// The command in the background whose output the call asks for.
+    /// The command in the background whose output the call asks for; empty if the call stops it.
     pub(crate) session: Option<String>,
     /// The new state of the to-do item that the call changes.
     pub(crate) todo_state: Option<TodoState>,

@@ -267,6 +267,7 @@ impl MessageReader<'_> {
         let questions = questions
             .iter()
             .map(|question| one_line(&self.clean(question), QUESTION));
+        let session = background::asked(&name, &arguments);
         IndexedCall {
             is_read_only: command.as_deref().is_some_and(commands::is_read_only),
             directory: tools::directory(&arguments)
@@ -287,7 +288,7 @@ impl MessageReader<'_> {
             name,
             kind,
             paths,
-            session: background::asked(&arguments),
+            session,
             todo_state: todo::state_of_one(&arguments).filter(|_| kind == ToolKind::Todo),
             todos,
             secrets,

@@ -97,7 +97,23 @@ fn probes(command: &str) -> bool {
         "sed" => step_looks(command),
         _ => true,
     };
+    let mut forms = WORDS.probes_with.iter().filter(|form| form.name == name);
     is_asked && WORDS.probes.contains(&name)
+        || forms.any(|form| command.split_whitespace().any(|word| form.words.contains(&word)))
+        || asks(command)
+}
+
+/// The program of a line's first command that does not only prepare others, with its subcommand.
+pub fn program_of(line: &str) -> Option<(&str, Option<&str>)> {
+    let plain = steps(line)
+        .into_iter()
+        .map(|(text, _)| bare(text))
+        .find(|text| !prepares(text))?;
+    let is_name = |word: &&str| !word.starts_with('-');
+    Some((
+        name_of_program(plain),
+        plain.split_whitespace().nth(1).filter(is_name),
+    ))
 }
 
 /// Purpose of a single command.
@@ -169,6 +185,10 @@ pub fn is_silent_if_good(command: &str) -> bool {
 /// Whether a command that fails always ends its output with a line that reports it, and that the tables know.
 pub fn says_if_bad(command: &str) -> bool {
     let words: Vec<&str> = bare(command).split_whitespace().collect();
+    // A program that is stopped reports nothing.
+    if command.contains("timeout ") {
+        return false;
+    }
     let has = |some: &[&str]| words.iter().any(|word| some.contains(word));
     // The name of a file or of an installed program would run it without a word about its end.
     let is_script = |name: &str| {

@@ -194,6 +194,10 @@ fn a_question_that_fails_is_an_answer() {
         "cat a.txt",
         "Get-Content a.txt",
         "make list | grep x",
+        "gh pr checks 7 2>&1",
+        "git log --oneline",
+        "npx deploy --help",
+        "docker ps",
     ] {
         assert!(is_probe(line), "{line}");
     }
@@ -201,7 +205,8 @@ fn a_question_that_fails_is_an_answer() {
         "command npm test",
         "sed -i s/a/b/ a.rs",
         "ls && make check",
-        "npm view x",
+        "gh pr create",
+        "git merge a",
         "make",
     ] {
         assert!(!is_probe(line), "{line}");

@@ -3,8 +3,35 @@
 use crate::agents::commands;
 use crate::agents::outcomes::names_commit;
 
-/// Beginnings of the lines that report a failure of git.
-const COMPLAINTS: [&str; 6] = ["error:", "fatal:", "! [", "CONFLICT", "hint: ", "usage: git"];
+/// Beginnings of the lines that report a failure of git, in its languages.
+const COMPLAINTS: [&str; 26] = [
+    "error:",
+    "fatal:",
+    "! [",
+    "CONFLICT",
+    "hint: ",
+    "usage: git",
+    "Aborting",
+    "Could not apply",
+    "Fehler",
+    "Schwerwiegend",
+    "erreur",
+    "fatal :",
+    "fatale:",
+    "errore:",
+    "erro:",
+    "fel:",
+    "fout:",
+    "致命",
+    "错误",
+    "錯誤",
+    "エラー",
+    "ошибка",
+    "фатальн",
+    "오류",
+    "치명적",
+    "błąd",
+];
 
 /// Whether git reports a failure in the output of a line.
 pub(super) fn complains(command: &str, text: &str) -> bool {

@@ -168,7 +168,10 @@ impl Evidence<'_> {
     /// Whether the text is complete, and reports no failure.
     fn is_clean(&self, report: ReportedResult) -> bool {
         let complains = |command| git::complains(command, self.text);
-        !report.has_failed() && !outcomes::is_cut(self.text) && !self.command.is_some_and(complains)
+        !report.has_failed()
+            && !outcomes::is_cut(self.text)
+            && !outcomes::lacks_program(self.text)
+            && !self.command.is_some_and(complains)
     }
 
     /// Whether an exit code in the text belongs to the line, and is not printed for another command.

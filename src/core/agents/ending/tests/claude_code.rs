@@ -139,6 +139,12 @@ fn a_program_that_always_reports_its_failure_passed_without_a_word() {
         ("go vet ./... 2>&1 | grep -i error", "", Unknown),
         ("mix compile 2>&1 | tail -5", "", Passed),
         (
+            "make lint 2>&1 | tail -5",
+            "bash: make: command not found",
+            Unknown,
+        ),
+        ("timeout 9 make lint 2>&1 | tail -5", "checked", Unknown),
+        (
             "bunx biome check . 2>&1 | tail -5",
             "Checked 2 files in 1ms. No fixes applied.",
             Passed,
@@ -155,6 +161,12 @@ fn a_program_that_always_reports_its_failure_passed_without_a_word() {
         ("make lint; git log --oneline", Passed),
     ] {
         assert_eq!(ends_of(line, "a b", None)[0], expected, "{line}");
+    }
+    for complaint in [
+        "Schwerwiegend: Tag 'v1' existiert bereits",
+        "Please commit your changes\nAborting",
+    ] {
+        assert_eq!(ends_of("git tag v1; ls", complaint, None), [Unknown]);
     }
     assert_eq!(ends_of("git tag v1; true", "", None), [Passed]);
     assert_eq!(

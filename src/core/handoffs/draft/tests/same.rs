@@ -121,6 +121,47 @@ fn a_command_in_the_background_still_runs() {
 }
 
 #[test]
+fn what_was_corrected_at_once_or_only_asked_is_no_open_failure() {
+    let failed = |line: &str, error: &str| ran(line, &format!("Exit code 2\nerror: {error}"));
+    let mut all = vec![user("Get it out.")];
+    all.extend(failed("rtk deploy web", "unknown word"));
+    all.extend(ran("deploy web", "out"));
+    all.extend(failed("seed --all", "which one"));
+    all.extend(ran("seed users", "done"));
+    all.extend(failing(called(
+        "Read",
+        json!({"file_path": "gone.md"}),
+        "error: gone",
+    )));
+    all.extend(failing(called(
+        "Skill",
+        json!({"skill": "x"}),
+        "<tool_use_error>Unknown skill: x</tool_use_error>",
+    )));
+    all.extend(failing(called(
+        "write_stdin",
+        json!({"session_id": 7, "chars": "\u{3}"}),
+        "error: stopped",
+    )));
+    let (local, _) = both(&all);
+    assert_lacks(&local, "Failed, and not yet settled");
+    // Another check settles nothing, and a correction follows at once.
+    all.extend(failed("npm test a", "login"));
+    all.extend(ran("npm test b", "ok"));
+    all.extend(failed("python3 tools/move.py", "half"));
+    all.extend(ran("python3 -c 'print(1)'", "1"));
+    all.extend(failed("publish --now", "no token"));
+    for _ in 0..5 {
+        all.extend(ran("ls", "a"));
+    }
+    all.extend(ran("publish --dry-run", "ok"));
+    let (local, _) = both(&all);
+    assert_contains(&local, "> error: login");
+    assert_contains(&local, "> error: half");
+    assert_contains(&local, "> error: no token");
+}
+
+#[test]
 fn a_command_in_the_background_ends_with_the_code_that_is_reported_later() {
     let running = |id: u32| format!("Chunk ID: a\nProcess running with session ID {id}\nOutput:\n");
     let mut all = vec![user("Get it green.")];
