@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::quota::UsageLimit;
+use crate::text::units::is_zero;
 
 /// Maximum number of ids kept of applied entries; the oldest is dropped first. A write that is repeated later
 /// than that would count twice.
@@ -83,11 +84,6 @@ impl PlanWindow {
             granted: 0,
         })
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// A repeated call: its fingerprint, and how often it was seen.

@@ -12,6 +12,11 @@ pub fn brief(id: Uuid) -> String {
     id
 }
 
+/// Whether a count is zero, for serde's `skip_serializing_if`.
+pub fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
+}
+
 /// Formats a large number with one decimal, such as `999`, `1.2 k` or `403.6 M`.
 pub fn short(n: u64) -> String {
     const UNITS: [&str; 4] = ["k", "M", "G", "T"];

@@ -5,6 +5,7 @@ use crate::bill::TokenCounts;
 use bytes::Bytes;
 
 use crate::bill::CacheMiss;
+use crate::text::units::is_zero;
 use crate::text::{Span, json};
 use crate::tools::{TOOL_NAME, ToolNames};
 use serde::{Deserialize, Serialize};
@@ -28,11 +29,6 @@ pub struct Usage {
     pub output: u64,
     /// Reasoning tokens, included in `output`.
     pub reasoning: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Usage {

@@ -42,7 +42,6 @@ pub use markers::assumptions;
 pub(crate) use markers::{AnchoredSentence, SentenceClass};
 pub use reader::DraftIndexSettings;
 pub use todos::{finishes_item, todo_list};
-pub(crate) use value::is_zero;
 pub use value::{
     SeenChange, SeenCommand, SeenEffect, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile,
 };

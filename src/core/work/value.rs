@@ -6,6 +6,7 @@ use super::message::{FAILED, READS_FAILED};
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::{TodoItem, TodoState};
+use crate::text::units::is_zero;
 
 /// Facts of a transcript, oldest first. All strings are redacted.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -198,11 +199,6 @@ pub struct VerdictFile {
     pub score: Option<u32>,
     /// Whether the file could not be read, or was deleted.
     pub missing: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-pub(crate) fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 impl SeenStatement {

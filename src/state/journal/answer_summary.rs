@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::summary;
 use baton_core::agents::tools::{self, ToolKind};
 use baton_core::text::json;
+use baton_core::text::units::is_zero;
 use baton_core::transcript::{AnswerContent, AnswerPartKind};
 
 /// Maximum number of calls listed.
@@ -45,11 +46,6 @@ pub struct CallSummary {
     /// Argument that distinguishes this call, such as a command, a path or a query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 impl AnswerSummary {

@@ -195,17 +195,6 @@ impl ExchangeEvent {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-pub(crate) fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-/// Whether a count is zero, to omit facts that most exchanges lack.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_none(count: &u32) -> bool {
-    *count == 0
-}
-
 /// Shortens a string from the agent.
 fn shortened(text: &str) -> &str {
     const CHARS: usize = 200;

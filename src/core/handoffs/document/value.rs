@@ -5,8 +5,9 @@ use uuid::Uuid;
 
 use crate::agents::todo::TodoItem;
 use crate::record::{Handoff, HandoffStatus};
+use crate::text::units::is_zero;
 use crate::work::{
-    SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, SeenVerification, VerdictFile, is_zero,
+    SeenChange, SeenClaim, SeenCommand, SeenFacts, SeenStatement, SeenVerification, VerdictFile,
 };
 
 /// Version of the format, as in the member `version`.

@@ -15,15 +15,14 @@ use self::words::{
     brake_note, brake_sentence, joined, nudge_note, nudge_sentence, some, tally, undo_note, undo_sentence,
     was, when,
 };
-use super::{
-    BudgetUse, DraftEvent, ExceededLimit, ExchangeOutcome, ProviderLimit, ThinkingRetry, is_none, is_zero,
-};
+use super::{BudgetUse, DraftEvent, ExceededLimit, ExchangeOutcome, ProviderLimit, ThinkingRetry};
 use crate::jobs::recalls::AnswerOutcome;
 use baton_core::brake::{BrakeOutcome, provider_limit};
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::record::PlanWindow;
 use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::text::units::is_zero;
 use baton_core::text::words::plural;
 use baton_core::wire::{ServedBy, Usage};
 
@@ -57,7 +56,7 @@ pub struct ExchangeFacts {
     /// Handoffs that fired in the exchange.
     pub fired: Vec<String>,
     /// Number of rules, to-dos and contradicted claims that the prompts of its handoffs lacked.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub missing_items: u32,
     /// Files read again and commands run again after the handoffs before those that fired in it.
     #[serde(skip_serializing_if = "is_zero")]
@@ -69,21 +68,21 @@ pub struct ExchangeFacts {
     /// Handoff calls that were rejected with an error result. Recall calls are counted in `recalls`.
     pub refused_calls: u32,
     /// Responses in which the model wrote a call of baton's tool as text.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub text_tool_calls: u32,
     /// Hidden pairs whose anchor in the transcript was not found anymore.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub lost_pairs: u32,
     /// Insertions whose anchor in the transcript was not found anymore.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub lost_insertions: u32,
     /// Sentinel-like strings from the model that were escaped.
     pub escaped_sentinels: u32,
     /// Thinking blocks that upstream reports to have dropped from the model's view.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub dropped_thinking: u32,
     /// Dropped thinking blocks whose prefix changed, included in `dropped_thinking`.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub dropped_for_prefix: u32,
     /// Outcome of a retry without the thinking that upstream rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
