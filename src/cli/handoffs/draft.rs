@@ -354,17 +354,12 @@ pub(super) fn handoff(
         wire: newest.wire,
         head: preamble::head(newest.view.wire(), &before, &prompt),
         prompt,
-        reason: None,
         parent: work.earlier.as_ref().map(|handoff| handoff.id),
         model: newest.row.model.clone(),
         created_ms: now_ms(),
         history_bytes: newest.row.event.received_bytes,
         origin,
-        recall: false,
-        archived: false,
-        spelled_out: None,
-        routed: None,
         carried: items,
-        kept: None,
+        ..Handoff::default()
     }
 }
