@@ -8,8 +8,7 @@ use baton_core::wire::anthropic;
 
 #[test]
 fn what_went_by_is_read_back_byte_for_byte() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let received = Bytes::from_static(br#" {"messages" : [ {"role":"user","content":"a\u00e4"} , {"role":"assistant","content":"b"},{"role":"user","content":"c"} ],"x":1.50 } "#);
     let second = memchr::memmem::find(&received, b" , {\"role\":\"assistant").unwrap();
     let sent = [
@@ -24,9 +23,8 @@ fn what_went_by_is_read_back_byte_for_byte() {
         handoff: None,
     };
     let answer = Bytes::from_static(br#"{"content":[{"type":"text","text":"ok"}]}"#);
-    let id = note(&recorder, 1, &received, &sent, &[cut], &answer);
-    assert!(recorder.flush(TIMEOUT));
-    let query = query(dir.path());
+    let id = note(&journal, 1, &received, &sent, &[cut], &answer);
+    let query = journal.read();
     assert_eq!(query.body(&id, BodySide::Received).unwrap().unwrap(), received);
     let read = query.body(&id, BodySide::Sent(0)).unwrap().unwrap();
     assert_eq!(read, sent.concat());
@@ -61,8 +59,7 @@ fn what_went_by_is_read_back_byte_for_byte() {
 /// This holds for any bytes before the kept messages.
 #[test]
 fn a_cut_request_is_kept_as_if_it_had_been_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let received = body(&talk(6, 40));
     let view = anthropic::WIRE.read(&received, Operation::Generate).unwrap();
     let spans: Vec<Span> = view.turns.iter().map(|turn| turn.span).collect();
@@ -72,7 +69,8 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let ends = [received.slice(tools..)];
     let nodes = || -> i64 {
         let count = "SELECT COUNT(*) FROM nodes";
-        query(dir.path())
+        journal
+            .read()
             .conn
             .query_row(count, [], |row| row.get(0))
             .unwrap()
@@ -102,26 +100,25 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
             n += 2;
             let opening = [opens.clone(), head.clone()];
             let sent = [&opening[..], &front[..], from_ref(&tool), &ends[..]].concat();
-            let id = note(&recorder, n, &received, &sent, &[], &Bytes::from_static(b"{}"));
-            assert!(recorder.flush(TIMEOUT));
+            let id = note(&journal, n, &received, &sent, &[], &Bytes::from_static(b"{}"));
+            assert!(journal.flush(TIMEOUT));
             let flat: Bytes = sent.concat().into();
             let before = nodes();
-            let relayed = note_relayed(&recorder, n + 1, &flat);
-            assert!(recorder.flush(TIMEOUT));
+            let relayed = note_relayed(&journal, n + 1, &flat);
+            assert!(journal.flush(TIMEOUT));
             assert_eq!(nodes(), before, "{first}: the same rows");
-            let query = query(dir.path());
+            let query = journal.read();
             assert_eq!(query.body(&id, BodySide::Sent(0)).unwrap().unwrap(), flat);
             assert_eq!(query.body(&relayed, BodySide::Received).unwrap().unwrap(), flat);
         }
     }
-    assert_eq!(recorder.dropped(), 0);
+    assert_eq!(journal.dropped(), 0);
 }
 
 /// Bodies with equal beginnings differ before, between or after the messages.
 #[test]
 fn bodies_that_begin_alike_are_kept_as_they_are() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let mut bodies: Vec<Bytes> = [4, 5, 9].map(|turns| body(&talk(turns, 70))).into();
     let whole = bodies[2].clone();
     for at in [9, 2_100, 2_500, whole.len() / 2, whole.len() - 30] {
@@ -134,10 +131,9 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
     }
     let ids: Vec<_> = (1..)
         .zip(&bodies)
-        .map(|(n, body)| arrive(&recorder, n, body))
+        .map(|(n, body)| arrive(&journal, n, body))
         .collect();
-    assert!(recorder.flush(TIMEOUT));
-    let query = query(dir.path());
+    let query = journal.read();
     for (id, body) in ids.iter().zip(&bodies) {
         let kept = query.body(id, BodySide::Received).unwrap().unwrap();
         assert!(kept == *body, "{id}");
@@ -149,8 +145,7 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
 
 #[test]
 fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let turns = 200;
     let all = talk(turns, 300);
     let (mut naive, mut text, mut half) = (0, 0, 0);
@@ -169,14 +164,14 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
         ];
         naive += received.len() + sent.iter().map(Bytes::len).sum::<usize>() + 2 * answer.len();
         text = received.len() + answer.len();
-        let id = note(&recorder, turn as u32, &received, &sent, &[], &answer);
-        assert!(recorder.flush(TIMEOUT));
+        let id = note(&journal, turn as u32, &received, &sent, &[], &answer);
+        assert!(journal.flush(TIMEOUT));
         checked.push((id, received));
         if turn + 1 == turns / 2 {
-            half = query(dir.path()).totals().unwrap().bytes as usize;
+            half = journal.read().totals().unwrap().bytes as usize;
         }
     }
-    let query = query(dir.path());
+    let query = journal.read();
     let stored = query.totals().unwrap().bytes as usize;
     println!("{turns} turns: stored {stored} bytes, text {text}, every body by itself {naive}");
     // Twice the turns take at most twice the space, with the pages of the empty tables counted once.
@@ -189,16 +184,15 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
     for (id, received) in checked.iter().step_by(37) {
         assert_eq!(query.body(id, BodySide::Received).unwrap().unwrap(), *received);
     }
-    assert_eq!(recorder.dropped(), 0);
+    assert_eq!(journal.dropped(), 0);
 }
 
 #[test]
 fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let received = body(&[chat_message("user", "hello")]);
     let id = id(1);
-    let recording = recorder.exchange(&id);
+    let recording = journal.exchange(&id);
     recording.begin(|| begun(&id, "c", &received));
     for output in [7, 8, 9] {
         recording.sent(|| leg_of(from_ref(&received), &[]));
@@ -210,14 +204,13 @@ fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
         };
         recording.counted(usage, StopReason::Done);
     }
-    assert!(recorder.flush(TIMEOUT));
-    let open = query(dir.path()).row(&id).unwrap().unwrap();
+    let open = journal.read().row(&id).unwrap().unwrap();
     let outputs = open.event.tokens.iter().map(|leg| leg.map(|t| t.output));
     assert_eq!(outputs.collect::<Vec<_>>(), [Some(7), Some(8), Some(9)]);
     drop(recording);
-    recorder.end(over(&id, "c", received.len(), &[received.len(); 3]));
-    assert!(recorder.flush(TIMEOUT));
-    let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+    journal.end(over(&id, "c", received.len(), &[received.len(); 3]));
+    assert!(journal.flush(TIMEOUT));
+    let writer = rusqlite::Connection::open(journal.dir.path().join(FILE)).unwrap();
     let usage: String = writer
         .query_row("SELECT usage FROM legs WHERE n = 1", [], |row| row.get(0))
         .unwrap();
@@ -226,9 +219,9 @@ fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
         r#"{"input":0,"cache_read":0,"cache_write":0,"output":8,"reasoning":0}"#
     );
     writer.execute("DELETE FROM legs WHERE n = 1", []).unwrap();
-    let row = query(dir.path()).row(&id).unwrap().unwrap();
+    let row = journal.read().row(&id).unwrap().unwrap();
     assert_eq!(row.statuses, [Some(200), None, Some(200)]);
     assert_eq!(row.sent_messages, [1, 0, 1]);
-    let exchange = query(dir.path()).exchange(&id).unwrap().unwrap();
+    let exchange = journal.read().exchange(&id).unwrap().unwrap();
     assert_eq!(exchange.legs.iter().map(|leg| leg.n).collect::<Vec<_>>(), [0, 2]);
 }

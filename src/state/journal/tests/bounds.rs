@@ -6,29 +6,26 @@ use super::*;
 
 #[test]
 fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started_with(dir.path(), |small| small.queue_bytes = 64 << 10);
+    let journal = TestJournal::with(|small| small.queue_bytes = 64 << 10);
     let received = body(&[chat_message("user", &"x".repeat(100 << 10))]);
-    let id = note_relayed(&recorder, 1, &received);
-    let other = note_relayed(&recorder, 2, &body(&[chat_message("user", "y")]));
-    assert!(recorder.flush(TIMEOUT));
-    assert_eq!(recorder.dropped(), 1);
-    let query = query(dir.path());
+    let id = note_relayed(&journal, 1, &received);
+    let other = note_relayed(&journal, 2, &body(&[chat_message("user", "y")]));
+    assert!(journal.flush(TIMEOUT));
+    assert_eq!(journal.dropped(), 1);
+    let query = journal.read();
     let row = query.row(&id).unwrap().unwrap();
     assert!(row.partial && row.event.received_bytes > 100 << 10);
-    assert_eq!(stored_request(dir.path(), &id), None);
+    assert_eq!(stored_request(journal.dir.path(), &id), None);
     assert!(!query.row(&other).unwrap().unwrap().partial);
 }
 
 #[test]
 fn a_long_answer_is_cut_off_and_says_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started_with(dir.path(), |short| short.response_bytes = 10);
+    let journal = TestJournal::with(|short| short.response_bytes = 10);
     let one = body(&[chat_message("user", "y")]);
     let answer = Bytes::from_static(b"0123456789abcdef");
-    let id = note(&recorder, 1, &one, from_ref(&one), &[], &answer);
-    assert!(recorder.flush(TIMEOUT));
-    let query = query(dir.path());
+    let id = note(&journal, 1, &one, from_ref(&one), &[], &answer);
+    let query = journal.read();
     assert_eq!(query.body(&id, BodySide::Shown).unwrap().unwrap(), b"0123456789");
     let exchange = query.exchange(&id).unwrap().unwrap();
     assert!(exchange.shown.truncated && exchange.legs[0].response.truncated);
@@ -59,13 +56,12 @@ fn a_damaged_file_does_not_hold_a_reader() {
 
 #[test]
 fn switched_off_there_is_no_file_and_no_work() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started_with(dir.path(), |off| off.enabled = false);
-    let recording = recorder.exchange("x");
+    let journal = TestJournal::with(|off| off.enabled = false);
+    let recording = journal.exchange("x");
     recording.begin(|| panic!("nobody asks for it"));
-    assert!(!recorder.is_on() && !recording.is_on() && recorder.watch().is_none());
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    assert!(JournalReader::open(dir.path()).unwrap().is_none());
+    assert!(!journal.is_on() && !recording.is_on() && journal.watch().is_none());
+    assert_eq!(std::fs::read_dir(journal.dir.path()).unwrap().count(), 0);
+    assert!(JournalReader::open(journal.dir.path()).unwrap().is_none());
 }
 
 #[cfg(unix)]

@@ -31,8 +31,7 @@ fn cut(received: &Bytes, view: &View, gone: usize) -> Vec<Bytes> {
 /// The cut moves with the growing conversation, and each message is stored once.
 #[test]
 fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let all = talk(40, 700);
     let mut sent = Vec::new();
     for (n, turns) in (30..80).step_by(2).chain([79, 41, 44]).enumerate() {
@@ -46,7 +45,7 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
         // The last requests are cut elsewhere.
         let rope = cut(&received, &view, if n < 25 { 12 } else { 28 });
         let id = id(n as u32);
-        let recording = recorder.exchange(&id);
+        let recording = journal.exchange(&id);
         let shared = Arc::new(RecordedBody::from(LocatedBody::from(&view)));
         recording.begin(|| ReceivedRequest {
             received: Arc::clone(&shared),
@@ -57,11 +56,10 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
             ..leg_of(&rope, &[])
         });
         drop(recording);
-        recorder.end(over(&id, "c", received.len(), &[1]));
+        journal.end(over(&id, "c", received.len(), &[1]));
         sent.push((id, received, rope.concat()));
     }
-    assert!(recorder.flush(TIMEOUT));
-    let query = query(dir.path());
+    let query = journal.read();
     for (id, received, sent) in &sent {
         assert!(
             query.body(id, BodySide::Received).unwrap().unwrap() == *received,
@@ -72,7 +70,7 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
             "{id}"
         );
     }
-    assert_eq!(recorder.dropped(), 0);
+    assert_eq!(journal.dropped(), 0);
 }
 
 /// A change inside a string of the envelope: position, number of letters removed, and replacement.

@@ -8,6 +8,7 @@ mod rows;
 mod search;
 mod secrets;
 
+use std::ops::Deref;
 use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,14 +39,42 @@ fn settings() -> Settings {
 }
 
 fn started(dir: &Path) -> Recorder {
-    started_with(dir, |_| {})
+    start(&settings(), dir, &[]).unwrap()
 }
 
-/// Starts a journal with other settings.
-fn started_with(dir: &Path, change: impl FnOnce(&mut Settings)) -> Recorder {
-    let mut settings = settings();
-    change(&mut settings);
-    start(&settings, dir, &[]).unwrap()
+/// A journal in a directory of its own.
+struct TestJournal {
+    recorder: Recorder,
+    dir: tempfile::TempDir,
+}
+
+impl TestJournal {
+    fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// Starts a journal with other settings.
+    fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = settings();
+        change(&mut settings);
+        let recorder = start(&settings, dir.path(), &[]).unwrap();
+        Self { recorder, dir }
+    }
+
+    /// Reads what was noted so far.
+    fn read(&self) -> JournalReader {
+        assert!(self.flush(TIMEOUT));
+        query(self.dir.path())
+    }
+}
+
+impl Deref for TestJournal {
+    type Target = Recorder;
+
+    fn deref(&self) -> &Recorder {
+        &self.recorder
+    }
 }
 
 /// Begins to write to a new file.

@@ -6,15 +6,12 @@ use super::*;
 use crate::journal::queue::{JournalNote, MAX_LOST_ENDS};
 use crate::journal::retention;
 
-fn settled(dir: &Path, most: u64) -> JournalReader {
-    for _ in 0..400 {
-        let query = query(dir);
-        if query.totals().unwrap().exchanges <= most {
-            return query;
-        }
-        std::thread::sleep(Duration::from_millis(25));
+/// Bounds without a maximum age.
+fn up_to(max_bytes: u64) -> JournalBounds {
+    JournalBounds {
+        max_bytes,
+        max_age_ms: u64::MAX,
     }
-    panic!("not tidied: {:?}", query(dir).totals());
 }
 
 fn chunks_and_nodes(query: &JournalReader) -> i64 {
@@ -36,16 +33,21 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
     }
     let before = query(dir.path()).totals().unwrap();
     std::thread::sleep(Duration::from_millis(5));
-    let recorder = started_with(dir.path(), |tight| tight.max_age = Duration::ZERO);
-    let query = settled(dir.path(), 0);
-    for _ in 0..400 {
-        if chunks_and_nodes(&query) == 0 {
+    let tight = Settings {
+        max_age: Duration::ZERO,
+        ..settings()
+    };
+    let recorder = start(&tight, dir.path(), &[]).unwrap();
+    let query = query(dir.path());
+    let left = || (query.totals().unwrap().exchanges, chunks_and_nodes(&query));
+    for _ in 0..800 {
+        if left() == (0, 0) {
             break;
         }
         std::thread::sleep(Duration::from_millis(25));
     }
     let after = query.totals().unwrap();
-    assert_eq!(chunks_and_nodes(&query), 0);
+    assert_eq!(left(), (0, 0));
     // Only the pages of the empty tables are left.
     assert!(
         after.bytes <= 64 << 10 && after.bytes < before.bytes,
@@ -73,17 +75,9 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
     assert!(recorder.flush(TIMEOUT));
     drop(recorder);
     let mut archive = archive_of(schema::open(dir.path()).unwrap());
-    let one_byte = JournalBounds {
-        max_bytes: 1,
-        max_age_ms: u64::MAX,
-    };
     // One step drops eight exchanges. Later steps delete the rows that only they referred to.
-    assert!(retention::step(&mut archive, one_byte, 0, false).unwrap());
-    let enough = JournalBounds {
-        max_bytes: u64::MAX,
-        max_age_ms: u64::MAX,
-    };
-    while retention::step(&mut archive, enough, 0, false).unwrap() {}
+    assert!(retention::step(&mut archive, up_to(1), 0, false).unwrap());
+    while retention::step(&mut archive, up_to(u64::MAX), 0, false).unwrap() {}
     let query = query(dir.path());
     assert_eq!(query.totals().unwrap().exchanges, 2);
     assert_eq!(stored_request(dir.path(), &ids[9]).unwrap(), body(&all[..19]));
@@ -98,9 +92,8 @@ fn on_disk(dir: &Path) -> u64 {
 
 #[test]
 fn the_bound_holds_under_a_flood_log_included() {
-    let dir = tempfile::tempdir().unwrap();
     let bound = 4 << 20;
-    let recorder = started_with(dir.path(), |small| {
+    let journal = TestJournal::with(|small| {
         (small.max_bytes, small.queue_bytes) = (bound, 8 << 20);
     });
     let (mut most, mut bytes) = (0, 0_u64);
@@ -114,22 +107,22 @@ fn the_bound_holds_under_a_flood_log_included() {
         });
         let received = body(&[chat_message("user", &words.collect::<Vec<_>>().join(" "))]);
         bytes += received.len() as u64;
-        note_relayed(&recorder, n, &received);
-        most = most.max(on_disk(dir.path()));
+        note_relayed(&journal, n, &received);
+        most = most.max(on_disk(journal.dir.path()));
         if n % 500 == 499 {
-            assert!(recorder.flush(TIMEOUT));
-            most = most.max(on_disk(dir.path()));
+            assert!(journal.flush(TIMEOUT));
+            most = most.max(on_disk(journal.dir.path()));
         }
     }
-    assert!(recorder.flush(TIMEOUT));
-    most = most.max(on_disk(dir.path()));
+    assert!(journal.flush(TIMEOUT));
+    most = most.max(on_disk(journal.dir.path()));
     println!(
         "{bytes} bytes written, at most {most} on the disk, {} copies dropped",
-        recorder.dropped()
+        journal.dropped()
     );
     assert!(bytes > 5 * bound && most <= bound, "{most} of {bound}");
     // The newest exchange is still stored.
-    let query = query(dir.path());
+    let query = journal.read();
     assert!(query.row(&id(4_199)).unwrap().is_some());
     assert!(query.totals().unwrap().exchanges > 100);
 }
@@ -169,10 +162,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
         notes,
         load,
         live: None,
-        bounds: JournalBounds {
-            max_bytes: 1 << 40,
-            max_age_ms: u64::MAX,
-        },
+        bounds: up_to(1 << 40),
         next: None,
     };
     let thread = std::thread::spawn(move || writer.run());
@@ -191,11 +181,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
         archive.write(begun).unwrap();
     }
     archive.settle().unwrap();
-    let none = JournalBounds {
-        max_bytes: 4,
-        max_age_ms: u64::MAX,
-    };
-    while retention::step(&mut archive, none, 0, true).unwrap() {}
+    while retention::step(&mut archive, up_to(4), 0, true).unwrap() {}
     let left = query(dir.path()).totals().unwrap().exchanges;
     assert_eq!(left, 20, "those under way");
 }
@@ -219,34 +205,33 @@ fn noise(n: u32, bytes: usize) -> Bytes {
 
 #[test]
 fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started_with(dir.path(), |small| small.max_bytes = 1 << 20);
+    let journal = TestJournal::with(|small| small.max_bytes = 1 << 20);
     // First large bodies, then smaller ones, until not even a small one fits. None of the exchanges ends
     // meanwhile.
     let mut under_way = 0;
     for bytes in [200_000, 50_000, 1_500] {
-        let before = recorder.dropped();
-        while recorder.dropped() == before {
+        let before = journal.dropped();
+        while journal.dropped() == before {
             assert!(under_way < 2_000);
             for _ in 0..if bytes > 10_000 { 1 } else { 8 } {
                 let received = noise(under_way, bytes);
-                let recording = recorder.exchange(&id(under_way));
+                let recording = journal.exchange(&id(under_way));
                 recording.begin(|| begun(&id(under_way), "c", &received));
                 under_way += 1;
             }
-            assert!(recorder.flush(TIMEOUT));
+            assert!(journal.flush(TIMEOUT));
         }
     }
     for n in 0..under_way {
-        recorder.end(over(&id(n), "c", 1, &[]));
+        journal.end(over(&id(n), "c", 1, &[]));
     }
-    assert!(recorder.flush(TIMEOUT));
+    assert!(journal.flush(TIMEOUT));
     for n in 10_000..10_100 {
         let received = noise(n, 300);
-        note_relayed(&recorder, n, &received);
-        assert!(recorder.flush(TIMEOUT));
+        note_relayed(&journal, n, &received);
+        assert!(journal.flush(TIMEOUT));
     }
-    let query = query(dir.path());
+    let query = journal.read();
     let row = query.row(&id(10_099)).unwrap().expect("the newest is there");
     assert!(!row.open && !row.partial, "{row:?}");
     // No exchange that ended without room stays open.
@@ -257,13 +242,12 @@ fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
 
 #[test]
 fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started_with(dir.path(), |small| small.max_bytes = 1 << 20);
+    let journal = TestJournal::with(|small| small.max_bytes = 1 << 20);
     let received = noise(1, 600_000);
-    let id = note_relayed(&recorder, 1, &received);
-    assert!(recorder.flush(TIMEOUT));
-    assert!(stored_request(dir.path(), &id).is_none_or(|body| body.is_empty()));
-    assert!(query(dir.path()).row(&id).unwrap().unwrap().partial);
+    let id = note_relayed(&journal, 1, &received);
+    assert!(journal.flush(TIMEOUT));
+    assert!(stored_request(journal.dir.path(), &id).is_none_or(|body| body.is_empty()));
+    assert!(journal.read().row(&id).unwrap().unwrap().partial);
 }
 
 #[test]
@@ -327,20 +311,19 @@ impl Drop for Odd {
 
 #[test]
 fn an_odd_body_costs_its_own_copy_and_nothing_else() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let one = body(&[chat_message("user", "y")]);
-    let recording = recorder.exchange(&id(1));
+    let recording = journal.exchange(&id(1));
     recording.begin(|| begun(&id(1), "c", &one));
     recording.sent(|| leg_of(&[Bytes::from_owner(Odd(one.clone()))], &[]));
-    recorder.end(over(&id(1), "c", one.len(), &[]));
-    let other = note_relayed(&recorder, 2, &one);
-    assert!(recorder.flush(TIMEOUT), "the thread goes on");
-    let query = query(dir.path());
+    journal.end(over(&id(1), "c", one.len(), &[]));
+    let other = note_relayed(&journal, 2, &one);
+    assert!(journal.flush(TIMEOUT), "the thread goes on");
+    let query = journal.read();
     assert!(query.row(&id(1)).unwrap().unwrap().partial);
     assert!(!query.row(&other).unwrap().unwrap().partial);
-    assert_eq!(stored_request(dir.path(), &other).unwrap(), one);
-    assert_eq!(recorder.dropped(), 1);
+    assert_eq!(stored_request(journal.dir.path(), &other).unwrap(), one);
+    assert_eq!(journal.dropped(), 1);
 }
 
 #[test]

@@ -7,43 +7,37 @@ use super::*;
 /// Claude Code first requests a title, with generated text and no tools.
 #[test]
 fn a_title_is_of_the_first_request_with_tools() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let side = |text: &str| -> Bytes {
         let messages = [chat_message("user", text)];
         json!({"model": "m", "max_tokens": 64, "messages": messages})
             .to_string()
             .into()
     };
-    let titles = || {
-        assert!(recorder.flush(TIMEOUT));
-        query(dir.path()).conversations(None, 10).unwrap().remove(0).title
-    };
-    note_relayed(&recorder, 1, &side("<session>\nMend it.\n</session>"));
+    let titles = || journal.read().conversations(None, 10).unwrap().remove(0).title;
+    note_relayed(&journal, 1, &side("<session>\nMend it.\n</session>"));
     assert_eq!(titles(), "<session>");
-    note_relayed(&recorder, 2, &side("Another one."));
+    note_relayed(&journal, 2, &side("Another one."));
     assert_eq!(titles(), "<session>");
     let line = "[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]";
-    note_relayed(&recorder, 3, &body(&[chat_message("user", line)]));
+    note_relayed(&journal, 3, &body(&[chat_message("user", line)]));
     assert_eq!(titles(), "<session>");
     let resumed = format!("{line}\nMend the roof.");
-    note_relayed(&recorder, 4, &body(&[chat_message("user", &resumed)]));
+    note_relayed(&journal, 4, &body(&[chat_message("user", &resumed)]));
     assert_eq!(titles(), "Mend the roof.");
-    note_relayed(&recorder, 5, &body(&[chat_message("user", "And the door.")]));
-    note_relayed(&recorder, 6, &side("A summary."));
+    note_relayed(&journal, 5, &body(&[chat_message("user", "And the door.")]));
+    note_relayed(&journal, 6, &side("A summary."));
     assert_eq!(titles(), "Mend the roof.");
 }
 
 /// A command that baton answered counts neither as received nor as not sent.
 #[test]
 fn what_was_not_sent_on_counts_nowhere() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let received = body(&[chat_message("user", "Mend the roof.")]);
-    note_relayed(&recorder, 1, &received);
-    arrive(&recorder, 2, &received);
-    assert!(recorder.flush(TIMEOUT));
-    let query = query(dir.path());
+    note_relayed(&journal, 1, &received);
+    arrive(&journal, 2, &received);
+    let query = journal.read();
     let (totals, all) = (query.totals().unwrap(), query.conversations(None, 1).unwrap());
     let sent = (received.len() as u64, received.len() as u64, 0);
     assert_eq!(
@@ -89,8 +83,7 @@ fn conversations_are_counted_titled_and_searched() {
 
 #[test]
 fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
-    let dir = tempfile::tempdir().unwrap();
-    let recorder = started(dir.path());
+    let journal = TestJournal::start();
     let opening = chat_message("user", "Where is the \"golden\" needle?");
     let first = body(std::slice::from_ref(&opening));
     let second = body(&[
@@ -98,13 +91,12 @@ fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
         chat_message("assistant", "In the hay."),
         chat_message("user", "Go on."),
     ]);
-    let gone = note_relayed(&recorder, 1, &first);
-    let there = note_relayed(&recorder, 2, &second);
-    assert!(recorder.flush(TIMEOUT));
-    let query = query(dir.path());
+    let gone = note_relayed(&journal, 1, &first);
+    let there = note_relayed(&journal, 2, &second);
+    let query = journal.read();
     let find = || query.search("the \"golden\" needle", 10).unwrap().hits;
     assert_eq!(find()[0].exchange, gone);
-    let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+    let writer = rusqlite::Connection::open(journal.dir.path().join(FILE)).unwrap();
     writer
         .execute("DELETE FROM exchanges WHERE id = ?1", [&gone])
         .unwrap();
