@@ -3,21 +3,14 @@
 mod flushes;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use uuid::Uuid;
-
 use super::*;
 use crate::store::tests::{PutRecords, at_places, conversation, handoff, pair, update};
-use baton_core::record::{HiddenPair, RecordChange};
-
-/// Set for the child of `survives_sigkill`: the directory that it writes to.
-const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
+use baton_core::record::HiddenPair;
 
 impl SqliteStore {
     /// Ends the writer's thread by a panic.
@@ -43,86 +36,6 @@ async fn put(store: &SqliteStore, created_ms: u64) -> StoreResult<HandoffId> {
         .put_handoff(&new, None, &update(&conversation("local", "c", created_ms)))
         .await?;
     Ok(new.id)
-}
-
-#[test]
-fn survives_sigkill() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "store::sqlite::tests::child_of_survives_sigkill",
-            "--exact",
-            "--ignored",
-            "--nocapture",
-        ])
-        .env(CHILD_DIR, dir.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let answered = lines.map_while(Result::ok).filter_map(|line| {
-        let id = line.rsplit("answered ").next()?;
-        id.parse::<Uuid>().ok()
-    });
-    let mut ids: Vec<Uuid> = Vec::new();
-    for id in answered {
-        ids.push(id);
-        if ids.len() == 20 {
-            child.kill().unwrap();
-        }
-    }
-    child.wait().unwrap();
-    assert!(ids.len() >= 20, "{} answered", ids.len());
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        // First opened like a command does, with the log not yet replayed.
-        let command = SqliteStore::open_existing(dir.path()).unwrap().unwrap();
-        let last = *ids.last().unwrap();
-        assert!(command.handoff("local", last).await.unwrap().is_some());
-        drop(command);
-        let store = SqliteStore::open(dir.path()).unwrap();
-        for id in &ids {
-            assert!(store.handoff("local", *id).await.unwrap().is_some());
-        }
-        let found = store.conversation("c").await.unwrap().unwrap();
-        assert!(found.active >= Some(last), "both halves of the write");
-        for id in &ids {
-            let alone = store.conversation(&id.to_string()).await.unwrap();
-            assert!(alone.is_some(), "answered before its flush");
-        }
-        let beside = at_places::<HiddenPair>(&store, "local", &[last.to_string()]).await;
-        assert_eq!(beside.len(), 1);
-    });
-}
-
-/// Not a test by itself: writes until it is killed.
-#[tokio::test]
-#[ignore = "the child of survives_sigkill"]
-async fn child_of_survives_sigkill() {
-    let Ok(dir) = std::env::var(CHILD_DIR) else {
-        return;
-    };
-    let store = SqliteStore::open(Path::new(&dir)).unwrap();
-    for at in 0..100_000 {
-        let new = handoff("local", "c", at);
-        let after = conversation("local", "c", at);
-        let fired = RecordChange::Fired {
-            handoff: new.id,
-            placed: false,
-            pairs: Vec::new(),
-            repeat: None,
-        };
-        let with_handoff = Update {
-            changes: vec![fired],
-            ..update(&after)
-        };
-        let beside = pair("local", "c", Some(&new.id.to_string()));
-        store.put_handoff(&new, None, &with_handoff).await.unwrap();
-        store.put_pairs(&[beside], &update(&after)).await.unwrap();
-        let alone = conversation("local", &new.id.to_string(), at);
-        store.change(&update(&alone)).await.unwrap();
-        println!("answered {}", new.id);
-    }
 }
 
 #[tokio::test]
