@@ -3,13 +3,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
 use super::super::{FileError, read_file, write_to};
-use super::{at, directory, file, names, write, write_automatic};
+use super::{at, directory, empty, file, names, write, write_automatic};
 use baton_core::handoffs::yaml::HandoffFile;
 
 #[test]
 fn a_file_has_name_mode_and_ledger() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (dir, directory) = empty();
     let written = write(&directory, "api", "Login_works now!", at(0));
     let handoffs = dir.path().join("handoffs");
     let named = handoffs.join("api/2026-11-22_18-05_login-works-now.yaml");
@@ -34,8 +33,7 @@ fn a_file_has_name_mode_and_ledger() {
 
 #[test]
 fn a_taken_name_gets_a_number() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (dir, directory) = empty();
     for _ in 0..3 {
         write(&directory, "api", "same", at(0));
     }
@@ -57,8 +55,7 @@ fn a_taken_name_gets_a_number() {
 
 #[test]
 fn what_breaks_a_rule_is_not_written() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (dir, directory) = empty();
     let error = write_automatic(&directory, "a/b", "", at(0)).unwrap_err();
     let FileError::Invalid(errors) = error else {
         panic!("{error}")
@@ -76,8 +73,7 @@ fn what_breaks_a_rule_is_not_written() {
 
 #[test]
 fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (_dir, directory) = empty();
     write_automatic(&directory, "api", "automatic", at(0)).unwrap();
     // Sorted by name, the automatic file would be the newest for ever.
     write(&directory, "api", "manual", at(120));
@@ -113,8 +109,7 @@ fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
 
 #[test]
 fn what_cannot_be_read_is_passed_over_with_a_warning() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (dir, directory) = empty();
     write(&directory, "api", "good", at(0));
     let api = dir.path().join("handoffs/api");
     fs::write(api.join("2026-11-23_00-00_broken.yaml"), "goal: \"open").unwrap();
@@ -142,8 +137,7 @@ fn what_cannot_be_read_is_passed_over_with_a_warning() {
 
 #[test]
 fn the_oldest_go_into_the_archive_from_fifty_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (dir, directory) = empty();
     write_automatic(&directory, "api", "automatic", at(-60)).unwrap();
     for n in 0..60 {
         write(&directory, "api", &format!("n{n}"), at(n * 60));
@@ -209,8 +203,7 @@ fn links_are_refused() {
 
 #[test]
 fn archive_delete_and_clean_touch_our_files_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (dir, directory) = empty();
     let first = write(&directory, "api", "first", at(0)).path;
     let second = write(&directory, "api", "second", at(60)).path;
     let archived = directory.archive(&first).unwrap();
@@ -259,8 +252,7 @@ fn archive_delete_and_clean_touch_our_files_alone() {
 
 #[test]
 fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (_dir, directory) = empty();
     for (session, description, days) in [
         ("api", "a", 90),
         ("api", "b", 80),
@@ -298,8 +290,7 @@ fn cleaning_the_archive_leaves_live_files_and_the_newest_of_each_session() {
 
 #[test]
 fn the_line_is_of_the_newest_file_that_states_something() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (_dir, directory) = empty();
     assert_eq!(directory.line(None).unwrap(), None);
     let path = write(&directory, "api", "one", at(0)).path;
     let goal = |session| directory.line(session).unwrap().unwrap().goal;
@@ -320,8 +311,7 @@ fn the_line_is_of_the_newest_file_that_states_something() {
 
 #[test]
 fn a_document_gets_one_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (dir, directory) = empty();
     let document = |id: &str| {
         let mut document: serde_json::Value =
             serde_json::from_str(include_str!("../../../../../tests/golden/document.json")).unwrap();

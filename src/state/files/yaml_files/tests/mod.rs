@@ -28,6 +28,13 @@ pub(super) fn directory(dir: &Path) -> HandoffDirectory {
     HandoffDirectory::new(&dir.join("handoffs")).unwrap()
 }
 
+/// Returns a directory without files, and the one that it is in.
+pub(super) fn empty() -> (tempfile::TempDir, HandoffDirectory) {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    (dir, directory)
+}
+
 pub(super) fn write(directory: &HandoffDirectory, session: &str, goal: &str, now: Time) -> WrittenFile {
     let naming = FileNaming::Manual(goal.to_owned());
     directory.write(&mut file(session, goal), &naming, now).unwrap()

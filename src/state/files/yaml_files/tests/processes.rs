@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::super::{FileNaming, HandoffDirectory, read_file};
-use super::{at, directory, file, names, write};
+use super::{at, directory, empty, file, names, write};
 use crate::disk::AT_STAGES;
 use crate::files::yaml_files::directory::ARCHIVE;
 
@@ -144,8 +144,7 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
 
 #[test]
 fn what_a_killed_process_left_is_deleted_when_it_is_old() {
-    let dir = tempfile::tempdir().unwrap();
-    let directory = directory(dir.path());
+    let (dir, directory) = empty();
     write(&directory, "api", "one", at(0));
     let api = dir.path().join("handoffs/api");
     let (old, new) = (api.join(".handoff-old.tmp"), api.join(".handoff-new.tmp"));
