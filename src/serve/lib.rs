@@ -12,6 +12,7 @@
 
 pub mod admin;
 pub mod app;
+mod connections;
 pub mod exchange;
 mod heavy;
 pub mod proxy;

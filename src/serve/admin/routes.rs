@@ -13,6 +13,7 @@ use super::error::{AnyResponse, ApiError, ApiResult, FullResponse, JSON, TEXT, b
 use super::guard::{METRICS, admit, one_host};
 use super::readiness::{Report, STORE_READ, STORE_WRITE};
 use super::{AdminState, api, api_drafts, page};
+use crate::connections::Peer;
 use crate::state::telemetry::prometheus;
 
 /// Maximum bytes of a request's body: the largest carry-over prompt, escaped.
@@ -21,17 +22,18 @@ const BODY_BYTES: usize = 8 << 20;
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers one request. `closing` becomes true when the listener stops.
+/// Answers one request of `peer`. `closing` becomes true when the listener stops.
 pub(super) async fn answer(
     state: &AdminState,
     bound: SocketAddr,
     closing: watch::Receiver<bool>,
+    peer: &Peer,
     request: Request<Incoming>,
 ) -> AnyResponse {
     // The body is read only by requests that change something.
     let (parts, body) = request.into_parts();
     let request = Request::from_parts(parts, ());
-    let answer = found(state, bound, closing, &request, body).await;
+    let answer = found(state, bound, closing, peer, &request, body).await;
     let mut answer = answer.unwrap_or_else(|error| boxed(error.response()));
     let headers = answer.headers_mut();
     // Assets have set their own `cache-control`.
@@ -45,6 +47,7 @@ async fn found(
     state: &AdminState,
     bound: SocketAddr,
     closing: watch::Receiver<bool>,
+    peer: &Peer,
     request: &Request<()>,
     body: Incoming,
 ) -> ApiResult<AnyResponse> {
@@ -52,7 +55,10 @@ async fn found(
     match path {
         // Open to everybody, because orchestrators have no token and use the address as host.
         "/healthz" | "/readyz" => one_host(request.headers())?,
-        _ => admit(request, &state.config.admin, bound)?,
+        _ => {
+            admit(request, &state.config.admin, bound)?;
+            peer.admit();
+        }
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return change(state, request, body).await.map(boxed);

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -17,10 +16,10 @@ use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
 use super::AdminState;
 use super::routes::answer;
+use crate::connections::{Connections, Peer};
 use crate::proxy::certificate::Certificate;
 use crate::state::access::peers::{self, WrongKeys};
 
@@ -50,12 +49,6 @@ impl Access {
         }
     }
 
-    /// Whether the status means that the sender was admitted. Health checks are open to everybody.
-    fn is_admission(&self, status: StatusCode) -> bool {
-        let is_open = matches!(self.path.as_str(), "/healthz" | "/readyz");
-        !is_open && ![StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status)
-    }
-
     /// Logs the access.
     ///
     /// Successful health checks and scrapes are left out, because they come every few seconds. Without a token,
@@ -72,31 +65,6 @@ impl Access {
             _ => tracing::debug!(target: "baton", %method, path, status, "admin access"),
         }
     }
-}
-
-/// An open connection.
-struct OpenConnection {
-    /// Whether it has sent a request that needs admission and was admitted.
-    is_admitted: Arc<AtomicBool>,
-    task: AbortHandle,
-}
-
-/// Makes room for one more connection. Returns `false` if there is none.
-///
-/// The oldest one without an admitted request gives way, so that peers without a token cannot keep out probes and
-/// scrapers. Those are answered long before that many others have come.
-fn make_room(open: &mut Vec<OpenConnection>) -> bool {
-    open.retain(|connection| !connection.task.is_finished());
-    if open.len() < CONNECTIONS {
-        return true;
-    }
-    let oldest = open
-        .iter()
-        .position(|one| !one.is_admitted.load(Ordering::Relaxed));
-    oldest.is_some_and(|at| {
-        open.remove(at).task.abort();
-        true
-    })
 }
 
 /// A stream of a peer, encrypted or not.
@@ -142,46 +110,42 @@ async fn serve_until(
     let bound = listener.local_addr()?;
     let (close, closing) = watch::channel(false);
     let graceful = GracefulShutdown::new();
-    let mut open = Vec::new();
+    // Without patience: at this limit a flood would otherwise fill the system's queue as well.
+    let mut connections = Connections::new(CONNECTIONS, Duration::ZERO);
     let wrong_tokens = Arc::new(WrongKeys::default());
     loop {
+        let has_room = connections.has_room();
         let accepted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = listener.accept() => accepted,
+            Some(()) = connections.ended() => continue,
+            accepted = listener.accept(), if has_room => accepted,
         };
         let Ok((stream, peer)) = accepted else {
             tokio::time::sleep(ACCEPT_BACKOFF).await;
             continue;
         };
-        // Over the limit a connection is closed at once.
-        if !make_room(&mut open) {
-            continue;
-        }
-        let is_admitted = Arc::new(AtomicBool::new(false));
-        let admitted = Arc::clone(&is_admitted);
+        let peer = Peer::new(peer.ip());
+        let sending = peer.clone();
         let (state, closing) = (Arc::clone(&state), closing.clone());
         let wrong_tokens = Arc::clone(&wrong_tokens);
         let service = service_fn(move |request: Request<Incoming>| {
             let (state, closing) = (Arc::clone(&state), closing.clone());
             let trusted = &state.config.server.trusted;
-            let sender = peers::sender(peer.ip(), request.headers(), trusted);
-            let (wrong_tokens, admitted) = (Arc::clone(&wrong_tokens), Arc::clone(&admitted));
+            let sender = peers::sender(sending.address, request.headers(), trusted);
+            let (wrong_tokens, peer) = (Arc::clone(&wrong_tokens), sending.clone());
             let access = Access::new(&request, sender);
             async move {
-                let answer = answer(&state, bound, closing, request).await;
+                let answer = answer(&state, bound, closing, &peer, request).await;
                 if answer.status() == StatusCode::UNAUTHORIZED {
                     // After ten wrong tokens in a minute each answer comes late, which slows guessing.
                     tokio::time::sleep(wrong_tokens.note(sender)).await;
-                }
-                if access.is_admission(answer.status()) {
-                    admitted.store(true, Ordering::Relaxed);
                 }
                 access.log(answer.status(), state.config.admin.token.is_some());
                 Ok::<_, Infallible>(answer)
             }
         });
         let (watcher, certificate) = (graceful.watcher(), certificate.clone());
-        let task = tokio::spawn(async move {
+        connections.spawn(peer, async move {
             let Some(stream) = opened(stream, certificate).await else {
                 return;
             };
@@ -191,10 +155,6 @@ async fn serve_until(
                 .serve_connection(TokioIo::new(stream), service);
             // Errors of a connection concern only its peer.
             let _ = watcher.watch(connection).await;
-        });
-        open.push(OpenConnection {
-            is_admitted,
-            task: task.abort_handle(),
         });
     }
     // Event streams would never end by themselves.

@@ -220,6 +220,24 @@ async fn silent_connections_keep_nobody_out() {
     assert!(page.read(&mut [0; 1 << 16]).await.unwrap() > 0, "admitted before");
 }
 
+/// Whatever the status of a refusal, its connection gives way: also one for two `Host` lines.
+#[tokio::test]
+async fn refused_connections_keep_nobody_out() {
+    let running = start(Some("0123456789abcdef")).await;
+    let mut refused = Vec::new();
+    for _ in 0..server::CONNECTIONS {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let ambiguous = format!("GET /x HTTP/1.1\r\n{LOCAL}{LOCAL}\r\n");
+        stream.write_all(ambiguous.as_bytes()).await.unwrap();
+        // The last ones were closed already, because the listener was full.
+        let _ = stream.read(&mut [0; 1 << 12]).await;
+        refused.push(stream);
+    }
+    for _ in 0..3 {
+        assert_eq!(running.status("GET /healthz", LOCAL).await, "200");
+    }
+}
+
 #[tokio::test]
 async fn it_stops_on_a_signal() {
     let running = start(None).await;

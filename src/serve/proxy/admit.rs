@@ -98,12 +98,12 @@ impl Admission {
         parts: &Parts,
         mut route: Route,
     ) -> Result<Admitted, Fault> {
-        if parts.method == Method::CONNECT {
-            return Err(Code::METHOD.into());
-        }
         // First: refusals for other reasons are recorded, and whoever has no key must not fill the journal with them.
         let client = self.clients.admit(&parts.headers, parts.uri.query());
         let client = client.ok_or(Code::CLIENT_KEY)?;
+        if matches!(parts.method, Method::CONNECT | Method::TRACE) {
+            return Err(Code::METHOD.into());
+        }
         self.guard.host(parts)?;
         self.guard.origin(parts)?;
         if let Some(fault) = target::fault(parts.uri.path()) {

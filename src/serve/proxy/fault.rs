@@ -2,7 +2,7 @@
 //!
 //! Only [`Fault::response`] turns a row into a response, in the shape of the agent's wire.
 
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use crate::state::telemetry::ExceededLimit;
 use baton_core::record::WireId;
@@ -66,8 +66,8 @@ codes! {
     PATH = "path_not_allowed", 403, false, Agent, "clients of this proxy reach the models of this upstream, and nothing else of the account behind its key; to allow a path, add it to upstreams.NAME.paths in the config";
     /// `/u/NAME` with a name that is not configured.
     UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name is served; add [upstreams.NAME] to the config, and NAME to server.upstreams if that is set, or correct /u/NAME in the agent's base URL";
-    /// A `CONNECT` request. baton is not a forward proxy.
-    METHOD = "method_not_allowed", 405, false, Agent, "this is a reverse proxy; set the agent's base URL to it, not its HTTP proxy";
+    /// A `CONNECT` request, although baton is not a forward proxy, or `TRACE`, which could show the proxy's key.
+    METHOD = "method_not_allowed", 405, false, Agent, "CONNECT and TRACE are not relayed; set the agent's base URL to this proxy, not its HTTP proxy";
     /// The agent sends its body more slowly than the minimum rate.
     BODY_TIMEOUT = "body_timeout", 408, true, Agent, "the request body arrived too slowly; send the request again";
     /// The body is longer than the limit.
@@ -208,8 +208,7 @@ impl Fault {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if self.code == Code::CLIENT_KEY {
-            // Whoever has no key keeps no connection, which could wait for another head for minutes.
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            close(headers);
         }
         if self.code == Code::UPGRADE {
             // RFC 9110 section 15.5.22 asks for the protocol to use instead.
@@ -218,6 +217,12 @@ impl Fault {
         }
         response
     }
+}
+
+/// Makes a response the last one of its connection, for senders without a client key. The connection could otherwise wait
+/// for another head for minutes.
+pub(super) fn close(headers: &mut HeaderMap) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
 pub(super) fn too_large(limit: usize) -> Fault {

@@ -69,6 +69,7 @@ use self::response_body::AgentResponse;
 use self::route::Route;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
+use crate::connections::Peer;
 use crate::state::access::peers;
 use crate::state::clock::now_ms;
 use crate::state::config::Config;
@@ -236,14 +237,14 @@ fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
 ///
 /// The response body carries the recorder and the permit. Dropping this future or that body ends the exchange
 /// at the point it has reached.
-pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>, peer: IpAddr) -> AgentResponse {
+pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>, peer: Peer) -> AgentResponse {
     let (mut parts, body) = request.into_parts();
     // Declarations leave the path first, so that routing sees the agent's own path.
     declared::take_from_path(&mut parts);
     declared::remove_credential(&mut parts.headers, &gateway.parts.redactor);
     // Answered without admission: a probe has no client key, and its answer is not an exchange.
     if relay::asks_for_welcome(&parts) && gateway.admission.guard.host(&parts).is_ok() {
-        return relay::welcome(&gateway.parts.config.admin);
+        return relay::welcome(&gateway.parts.config);
     }
     let limits = &gateway.parts.config.limits;
     // Every reader of the body gets the minimum rate, including the one that drains a refused body.
@@ -251,7 +252,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>, peer: IpA
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&gateway, &parts.uri, &parts.headers);
     let recorder = start_recorder(&gateway, &parts, &route, &id);
-    let sender = peers::sender(peer, &parts.headers, &gateway.parts.config.server.trusted);
+    let sender = peers::sender(peer.address, &parts.headers, &gateway.parts.config.server.trusted);
     let parent = headers::text(&parts.headers, "traceparent").and_then(ParentSpan::parse);
     recorder.note(|e| (e.sender, e.parent) = (Some(sender), parent));
     let recording = gateway.parts.journal.exchange(&id);
@@ -260,10 +261,14 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>, peer: IpA
     let mut permit = None;
     // Checked before waiting for a permit: a request that is refused anyway must not wait.
     let admitted = match gateway.admission.admit(&gateway.upstreams, &parts, route) {
-        Ok(admitted) => gateway.admission.place(limits.waits.place).await.map(|place| {
-            permit = Some(place);
-            admitted
-        }),
+        Ok(admitted) => {
+            peer.admit();
+            let place = gateway.admission.place(limits.waits.place).await;
+            place.map(|place| {
+                permit = Some(place);
+                admitted
+            })
+        }
         Err(fault) => Err(fault),
     };
     let response = match admitted {

@@ -5,12 +5,13 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 
 use super::RequestContext;
 use super::exchange_recorder::Progress;
+use super::fault;
 use super::headers::{self, Sending};
 use super::min_rate::MinRateBody;
 use super::response_body::{AgentResponse, ResponseBody};
 use super::upload::RopeBody;
 use super::upstream::UpstreamResult;
-use crate::state::config::Admin;
+use crate::state::config::Config;
 use crate::state::telemetry::ExchangeOutcome;
 
 /// Relays a request while the agent still sends it, and the response while upstream still sends it.
@@ -76,7 +77,8 @@ pub(super) fn asks_for_welcome(parts: &http::request::Parts) -> bool {
 
 /// Names the program that listens here. No provider has anything at this path, and agents probe it (Claude Code sends
 /// `HEAD /` at each start).
-pub(super) fn welcome(admin: &Admin) -> AgentResponse {
+pub(super) fn welcome(config: &Config) -> AgentResponse {
+    let admin = &config.admin;
     // A listener on all addresses has no URL to show, only its port.
     let seen = match admin.at.listen.ip().is_unspecified() {
         true => format!("port {} of this machine", admin.at.listen.port()),
@@ -86,5 +88,8 @@ pub(super) fn welcome(admin: &Admin) -> AgentResponse {
     let mut response = Response::new(ResponseBody::whole(line));
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    if config.requires_clients() {
+        fault::close(response.headers_mut());
+    }
     response
 }

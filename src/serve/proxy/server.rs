@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,7 +23,6 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
-use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::agent_stream::AgentStream;
@@ -32,6 +31,7 @@ use super::fault::{Code, Fault};
 use super::response_body::AgentResponse;
 use super::upstream::SMALLEST_BUFFER;
 use super::{Gateway, find_route, handle};
+use crate::connections::{Connections, Peer};
 use crate::state::config::{AgentWaits, Config, LimitConfig};
 use baton_core::record::WireId;
 
@@ -54,6 +54,9 @@ const HEAD_TIME: Duration = Duration::from_secs(30);
 ///
 /// Otherwise the idle connections of some agents could keep others out.
 const CROWDED: (usize, usize) = (3, 4);
+
+/// Time that a connection has for its first request before it can be closed to make room.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept, mostly for lack of file descriptors, so that connections can end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -148,8 +151,7 @@ impl Http {
 /// A connection of an agent, before or after its TLS handshake.
 struct AgentConnection<S> {
     stream: S,
-    /// Address of the other end.
-    peer: IpAddr,
+    peer: Peer,
 }
 
 /// Time for the last events of streams that the end of the drain time closes.
@@ -189,31 +191,34 @@ impl Bound {
     ) {
         let graceful = GracefulShutdown::new();
         let (open, closing) = watch::channel(());
-        let mut connections = JoinSet::new();
+        let mut connections = Connections::new(self.most, PATIENCE);
         let mut tick = tokio::time::interval(TICK);
         loop {
+            let has_room = connections.has_room();
             tokio::select! {
                 () = &mut shutdown => break,
                 _ = tick.tick() => {}
-                // At the limit, new connections wait in the system's queue.
-                accepted = self.listener.accept(), if connections.len() < self.most => match accepted {
+                // Without room, new connections wait in the system's queue until one ends or can give way.
+                () = tokio::time::sleep(PATIENCE), if !has_room => {}
+                accepted = self.listener.accept(), if has_room => match accepted {
                     Ok((stream, peer)) => {
                         let (some, of) = CROWDED;
                         let http = match connections.len() < self.most * some / of {
                             true => &self.http,
                             false => &self.crowded,
                         };
+                        let peer = Peer::new(peer.ip());
+                        let connection = AgentConnection { stream, peer: peer.clone() };
                         let connection =
-                            self.connection(AgentConnection { stream, peer: peer.ip() }, http.clone(), gateway.clone(), graceful.watcher(), closing.clone());
-                        connections.spawn(connection);
+                            self.connection(connection, http.clone(), gateway.clone(), graceful.watcher(), closing.clone());
+                        connections.spawn(peer, connection);
                     }
                     Err(error) => {
                         tracing::warn!(%error, "failed to accept a connection; pausing");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                // Removes ended connections, so that the set counts open ones.
-                Some(ended) = connections.join_next() => note_panic(ended),
+                Some(()) = connections.ended() => {}
             }
         }
         drop(self.listener);
@@ -313,7 +318,7 @@ type ServiceFuture = Pin<Box<dyn Future<Output = Result<AgentResponse, Infallibl
 /// Each request is boxed: the connection would otherwise reserve space for it while its response streams.
 fn service(
     gateway: GatewaySlot,
-    peer: IpAddr,
+    peer: Peer,
     first: Arc<Notify>,
 ) -> impl Service<Request<Incoming>, Response = AgentResponse, Error = Infallible, Future = ServiceFuture> {
     service_fn(move |request: Request<Incoming>| -> ServiceFuture {
@@ -322,17 +327,8 @@ fn service(
         // The path is enough for the shape of an error, so the headers are not copied for every request.
         let (again, uri) = (gateway.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
-        Box::pin(contained(handle(gateway, request, peer), shape))
+        Box::pin(contained(handle(gateway, request, peer.clone()), shape))
     })
-}
-
-/// Logs a panic in a response body. It ends the connection, because the agent already has part of the response.
-fn note_panic(ended: Result<(), JoinError>) {
-    if let Err(error) = ended
-        && error.is_panic()
-    {
-        tracing::error!(%error, "connection task panicked; closing the connection");
-    }
 }
 
 /// Turns a panic into a 500 in the wire's shape. The dropped recorder reports its exchange.

@@ -79,15 +79,23 @@ const DELAY: Duration = Duration::from_secs(2);
 /// Maximum number of addresses remembered. Beyond it new ones are not delayed.
 const MAX_ADDRESSES: usize = 4096;
 
-/// Counts of wrong keys by address. A network has 64 bits of an IPv6 address to itself, so only the others count.
+/// Network of one sender: an IPv4 address, or the first 64 bits of an IPv6 address. The rest it chooses itself.
+pub type Network = (u128, bool);
+
+/// Returns the network of an address.
+pub fn network(address: IpAddr) -> Network {
+    let (number, is_v4) = number(address);
+    (number >> 64, is_v4)
+}
+
+/// Counts of wrong keys by network.
 #[derive(Default)]
-pub struct WrongKeys(Mutex<HashMap<(u128, bool), (Instant, u32)>>);
+pub struct WrongKeys(Mutex<HashMap<Network, (Instant, u32)>>);
 
 impl WrongKeys {
     /// Counts a wrong key. Returns how long its refusal has to wait.
     pub fn note(&self, sender: IpAddr) -> Duration {
-        let (number, is_v4) = number(sender);
-        let sender = (number >> 64, is_v4);
+        let sender = network(sender);
         let mut all = locked(&self.0);
         if all.len() >= MAX_ADDRESSES {
             all.retain(|_, (since, _)| since.elapsed() < WINDOW);

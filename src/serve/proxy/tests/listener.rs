@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::proxy::testing::{Act, Proxy, Script, config};
+use crate::state::config::{ClientKey, Secret};
 
 async fn client<S>(stream: S) -> SendRequest<Full<Bytes>>
 where
@@ -128,6 +129,49 @@ async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
     let mut agent = proxy.send(request).await;
     let early = tokio::time::timeout(Duration::from_millis(200), agent.read(&mut piece)).await;
     assert!(early.is_err(), "there is no place");
-    drop(silent);
+    // After a second without a request it gives way.
     assert!(agent.read(&mut piece).await.unwrap() > 0);
+    drop(silent);
+}
+
+/// Where clients are required, only one that presents a key keeps a connection.
+#[tokio::test]
+async fn nobody_without_a_key_keeps_others_out() {
+    let upstream = Script::saying("{}").await;
+    let mut config = config(&upstream.url);
+    config.limits.max_connections = 8;
+    config.clients = vec![ClientKey {
+        name: "ada".to_owned(),
+        key: Some(Secret::new("client-key-of-ada")),
+        ..ClientKey::default()
+    }];
+    let proxy = Proxy::start(config);
+    let mut piece = [0; 1024];
+    for (line, status) in [
+        ("GET /", "200"),
+        ("CONNECT a:443", "401"),
+        ("GET /v1/models", "401"),
+    ] {
+        let mut stranger = TcpStream::connect(proxy.addr).await.unwrap();
+        let request = format!("{line} HTTP/1.1\r\nhost: x\r\n\r\n");
+        stranger.write_all(request.as_bytes()).await.unwrap();
+        let mut got = String::new();
+        stranger.read_to_string(&mut got).await.unwrap();
+        assert!(got.starts_with(&format!("HTTP/1.1 {status}")), "{line}: {got}");
+        assert!(got.contains("connection: close"), "{line}: {got}");
+    }
+    let mut ada = TcpStream::connect(proxy.addr).await.unwrap();
+    let request = b"GET /v1/models HTTP/1.1\r\nhost: x\r\nx-api-key: client-key-of-ada\r\n\r\n";
+    ada.write_all(request).await.unwrap();
+    assert!(ada.read(&mut piece).await.unwrap() > 0);
+    let mut silent = Vec::new();
+    for _ in 0..16 {
+        silent.push(TcpStream::connect(proxy.addr).await.unwrap());
+    }
+    let mut later = TcpStream::connect(proxy.addr).await.unwrap();
+    later.write_all(request).await.unwrap();
+    let answered = tokio::time::timeout(Duration::from_secs(10), later.read(&mut piece)).await;
+    assert!(answered.expect("the silent ones gave way").unwrap() > 0);
+    ada.write_all(request).await.unwrap();
+    assert!(ada.read(&mut piece).await.unwrap() > 0, "admitted before");
 }

@@ -129,12 +129,15 @@ async fn a_websocket_is_refused_at_once_so_that_agents_fall_back() {
 }
 
 #[tokio::test]
-async fn forward_proxying_is_refused() {
+async fn forward_proxying_and_traces_are_refused() {
     let proxy = Proxy::start(config(&unused_port().await));
-    let got = proxy
-        .raw("CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\nconnection: close\r\n\r\n")
-        .await;
-    assert!(got.starts_with("HTTP/1.1 405"), "{got}");
+    // TRACE would send the proxy's key back.
+    for line in ["CONNECT a:443", "TRACE /v1/messages"] {
+        let got = proxy
+            .raw(format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
+            .await;
+        assert!(got.starts_with("HTTP/1.1 405"), "{line}: {got}");
+    }
 }
 
 /// A request that upstream has received but does not answer.
