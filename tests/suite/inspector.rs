@@ -26,12 +26,6 @@ const SENTENCE: &str =
 
 const PROMPT: &str = "# Goal\n\nGo on with the \"second\" task: mend src/hall/mod.rs.";
 
-fn newest(query: &JournalReader) -> (ExchangeRow, ExchangeDetail) {
-    let row = query.list(&ExchangeFilter::default()).unwrap().remove(0);
-    let exchange = query.exchange(&row.id).unwrap().unwrap();
-    (row, exchange)
-}
-
 fn handoff() -> Reply {
     Reply::text(SENTENCE).call(
         "session_handoff",
@@ -49,14 +43,11 @@ fn failing(status: u16) -> Reply {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handoff_that_the_model_did_not_call_is_described_as_such() {
-    let run = Journaled::new(ANTHROPIC, []).await;
-    let mut history = run.fixture.history();
-    history.push(
-        run.fixture
-            .user("::handoff --method local --force --no-git the reader"),
-    );
-    run.fixture.ask(&history, false).await;
-    let (row, exchange) = newest(&run.query(1).await);
+    let mut run = Journaled::new(ANTHROPIC, []).await;
+    run.fixture.stream = false;
+    let command = "::handoff --method local --force --no-git the reader";
+    run.fixture.asks(command).await;
+    let (_, row, exchange) = run.newest(1).await;
     let notes = exchange.notes.join("\n");
     let wanted = format!(
         "baton stored handoff {} without a call from the model",
@@ -75,9 +66,8 @@ async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
                 [handoff(), failing(429), failing(503), Reply::text("Fresh.")],
             )
             .await;
-            run.fixture.ask(&run.fixture.history(), stream).await;
-            let query = run.query(1).await;
-            let (row, exchange) = newest(&query);
+            run.sends(stream).await;
+            let (_, row, exchange) = run.newest(1).await;
             assert_eq!(row.statuses, [Some(200), Some(429), Some(503), Some(200)]);
             let tokens = &row.event.tokens;
             let known: Vec<_> = tokens.iter().map(Option::is_some).collect();
@@ -176,12 +166,11 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
             [handoff(), Reply::text("Fresh."), empty, Reply::text("So be it.")],
         )
         .await;
-        let answer = run.fixture.ask(&run.fixture.history(), true).await;
+        let answer = run.sends(true).await;
         run.fixture
             .ask(&run.fixture.then(&run.fixture.history(), &answer, "More."), true)
             .await;
-        let query = run.query(2).await;
-        let (row, exchange) = newest(&query);
+        let (_, row, exchange) = run.newest(2).await;
         let id = row.event.pinned.clone().unwrap();
         assert_eq!(row.legs, 2, "{row:?}");
         let cuts: Vec<_> = row
@@ -224,9 +213,8 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
 async fn everything_that_the_model_saw_has_a_row() {
     for variant in WIRES.into_iter().chain([CODE_ASSIST]) {
         let run = Journaled::new(variant, [Reply::text("Hello.")]).await;
-        run.fixture.ask(&run.fixture.history(), true).await;
-        let query = run.query(1).await;
-        let (row, exchange) = newest(&query);
+        run.sends(true).await;
+        let (query, row, exchange) = run.newest(1).await;
         let sent = &exchange.legs[0].sent;
         let system = sent
             .envelope
@@ -266,9 +254,8 @@ async fn the_search_covers_text_as_a_user_reads_it() {
         for stream in [true, false] {
             let call = Reply::text(SENTENCE).call("read_file", json!({"path": "src/hall/größte \"one\".rs"}));
             let run = Journaled::new(variant, [call, Reply::text("Fresh.")]).await;
-            run.fixture.ask(&run.fixture.history(), stream).await;
-            let query = run.query(1).await;
-            let (row, _) = newest(&query);
+            run.sends(stream).await;
+            let (query, row, _) = run.newest(1).await;
             for wanted in [
                 "jumps over \"one\" lazy dog, and <then> sleeps",
                 "JUMPS  over \"one\"\nlazy",
@@ -337,8 +324,7 @@ async fn the_providers_reason_for_a_cache_miss_is_a_note() {
             .next()
             .unwrap();
         ask(json!(id), "read_files").await;
-        let query = run.query(2).await;
-        let (row, exchange) = newest(&query);
+        let (query, row, exchange) = run.newest(2).await;
         let miss = row.event.served[0].as_ref().unwrap().cache_miss.unwrap();
         assert_eq!(miss.reason, CacheMissReason::ToolsChanged);
         assert!(miss.tokens > 20, "{miss:?}");
@@ -355,8 +341,8 @@ async fn the_providers_reason_for_a_cache_miss_is_a_note() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_search_hit_names_its_place() {
     let run = Journaled::new(ANTHROPIC, [handoff(), Reply::text("Fresh.")]).await;
-    run.fixture.ask(&run.fixture.history(), true).await;
-    let query = run.query(1).await;
+    run.sends(true).await;
+    let (query, _, exchange) = run.newest(1).await;
     let at = |wanted: &str| {
         let hit = query.search(wanted, 10).unwrap().hits.remove(0);
         (hit.side, hit.position.of, hit.position.leg, hit.position.i)
@@ -365,7 +351,6 @@ async fn a_search_hit_names_its_place() {
         at("You are an agent."),
         ("received".into(), "envelope", None, Some(0))
     );
-    let (_, exchange) = newest(&query);
     let tools = exchange.legs[0].sent.envelope.len();
     assert_eq!(at("session_handoff"), ("response".into(), "body", Some(0), None));
     // Only the tool's description contains this.
@@ -382,9 +367,8 @@ async fn a_har_has_times_headers_and_addresses_of_each_leg() {
     for variant in WIRES {
         let slow = Reply::text("Fresh.").head_delay(Duration::from_millis(80));
         let run = Journaled::new(variant, [handoff(), failing(429), slow]).await;
-        run.fixture.ask(&run.fixture.history(), true).await;
-        let query = run.query(1).await;
-        let (row, _) = newest(&query);
+        run.sends(true).await;
+        let (query, row, _) = run.newest(1).await;
         let har = query.har(&row.id).unwrap().unwrap();
         let entries = har["log"]["entries"].as_array().unwrap();
         assert_eq!(entries.len(), 4);
@@ -414,12 +398,11 @@ async fn a_har_has_times_headers_and_addresses_of_each_leg() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsent_input_is_net_of_every_request_that_went_upstream() {
-    let run = Journaled::new(ANTHROPIC, [handoff(), failing(429), Reply::text("Fresh.")]).await;
-    let mut history = run.fixture.history();
-    history[0] = run.fixture.user(&"A long way to go. ".repeat(2000));
-    run.fixture.ask(&history, true).await;
-    let query = run.query(1).await;
-    let (row, _) = newest(&query);
+    let mut run = Journaled::new(ANTHROPIC, [handoff(), failing(429), Reply::text("Fresh.")]).await;
+    let long = run.fixture.user(&"A long way to go. ".repeat(2000));
+    run.fixture.history[0] = long;
+    run.fixture.asks("Go on.").await;
+    let (query, row, _) = run.newest(1).await;
     let tokens = |bytes: u64| i64::try_from(bytes / 4).unwrap();
     // The first request was sent in full and the later ones in addition, so nothing was saved.
     let sent = row.event.sent_bytes.iter().sum();
@@ -433,22 +416,20 @@ async fn unsent_input_is_net_of_every_request_that_went_upstream() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_model_looked_up_again_is_found_in_the_journal() {
     let read = |path: &str| Reply::text("Reading.").call("read_file", json!({"path": path}));
-    let run = Journaled::new(ANTHROPIC, [read("src/a.rs")]).await;
-    let stage = &run.fixture;
-    let history = vec![stage.user("Mend it.")];
-    let history = stage.ran(&history, &stage.ask(&history, true).await);
-    stage.push(handoff());
-    stage.push(Reply::text("On it."));
-    let fired = stage.ask(&history, true).await;
-    let mut history = stage.then(&history, &fired, "On.");
+    let mut run = Journaled::new(ANTHROPIC, []).await;
+    let talk = &mut run.fixture;
+    talk.history = vec![talk.user("Mend it.")];
+    talk.runs(read("src/a.rs"), "fn main() {}").await;
+    talk.push(handoff());
+    talk.push(Reply::text("On it."));
+    talk.goes_on().await;
+    talk.history.push(talk.user("On."));
     for path in ["src/a.rs", "src/b.rs"] {
-        stage.push(read(path));
-        history = stage.ran(&history, &stage.ask(&history, true).await);
+        talk.runs(read(path), "fn main() {}").await;
     }
-    stage.push(Reply::text("Done."));
-    stage.ask(&history, true).await;
-    let query = run.query(5).await;
-    let row = newest(&query).0;
+    talk.push(Reply::text("Done."));
+    talk.goes_on().await;
+    let (query, row, _) = run.newest(5).await;
     let conversation = row.conversation.unwrap();
     let id = row.event.pinned.as_deref().unwrap().parse().unwrap();
     let found = query.called_again(&conversation, id).unwrap();

@@ -20,6 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::user;
 use crate::harness::program::{self, Program};
 use crate::harness::texts::assert_contains;
 use crate::harness::{self, AgentWire, Baton, RawResponse};
@@ -92,13 +93,15 @@ impl Run {
     }
 
     async fn query(&self) -> JournalReader {
-        self.baton.events(self.turns.len()).await;
+        self.query_of(self.turns.len()).await
+    }
+
+    /// Opens the journal once it has this many exchanges.
+    async fn query_of(&self, exchanges: usize) -> JournalReader {
+        self.baton.events(exchanges).await;
         let recorder = self.recorder.clone();
-        assert!(
-            tokio::task::spawn_blocking(move || recorder.flush(LONG))
-                .await
-                .unwrap()
-        );
+        let flushed = tokio::task::spawn_blocking(move || recorder.flush(LONG)).await;
+        assert!(flushed.unwrap());
         JournalReader::open(self.dir.path()).unwrap().unwrap()
     }
 }
@@ -217,14 +220,7 @@ async fn an_agent_that_leaves_is_journaled_with_what_it_was_shown() {
         .await;
     let (seen, rest) = harness::read_until(response, "message_start").await;
     drop(rest);
-    run.baton.events(1).await;
-    let recorder = run.recorder.clone();
-    assert!(
-        tokio::task::spawn_blocking(move || recorder.flush(LONG))
-            .await
-            .unwrap()
-    );
-    let query = JournalReader::open(run.dir.path()).unwrap().unwrap();
+    let query = run.query_of(1).await;
     let row = oldest_first(&query).remove(0);
     assert_eq!(query.body(&row.id, BodySide::Received).unwrap().unwrap(), body);
     let shown = query.body(&row.id, BodySide::Shown).unwrap().unwrap();
@@ -485,13 +481,10 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     let dir = harness::temp();
     let upstream = ("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", provider.url());
     let mut program = Program::launch(program::serve(dir.path()).env(upstream.0, upstream.1));
-    let url = format!("{}{}", program.data, Anthropic.path());
     let prompt = "Begin \u{1b}[2J with care\n#task 1/2 steps=1";
-    let body: Bytes = Anthropic
-        .body(&[json!({"role": "user", "content": prompt})], true)
-        .to_string()
-        .into();
-    let response = harness::post(&url, Anthropic.headers(), body.clone()).await;
+    let body = Anthropic.body(&[user(prompt)], true);
+    let response = program.posts(Anthropic.headers(), &body).await;
+    let body = body.to_string();
     let id = response.header("x-baton-exchange").unwrap().to_owned();
     // The journal writes it soon, even without a flush.
     let began = Instant::now();
@@ -502,7 +495,10 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     program.child.kill().unwrap();
     drop(program);
     let query = JournalReader::open(dir.path()).unwrap().unwrap();
-    assert_eq!(query.body(&id, BodySide::Received).unwrap().unwrap(), body);
+    assert_eq!(
+        query.body(&id, BodySide::Received).unwrap().unwrap(),
+        body.as_bytes()
+    );
     let row: Value = serde_json::from_str(&said(dir.path(), "log --jsonl")).unwrap();
     has(&row, ROW);
     let log = said(dir.path(), "log");
@@ -511,38 +507,24 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
         "{log}"
     );
     let short = &id[..20];
-    assert_eq!(
-        said(dir.path(), &format!("show {short} --received")).as_bytes(),
-        body
-    );
-    assert_eq!(
-        said(dir.path(), &format!("show {short} --response")).as_bytes(),
-        response.raw
-    );
-    let diff = said(dir.path(), &format!("show {short}"));
+    let show = |how: &str| said(dir.path(), &format!("show {short} {how}"));
+    assert_eq!(show("--received"), body);
+    assert_eq!(show("--response").as_bytes(), response.raw);
+    let diff = show("");
     assert_contains(&diff, "Begin \\u{1b}[2J with care");
     assert_contains(&diff, "~ tools: session_handoff added");
     assert!(
         !diff.contains('\u{1b}') && !diff.contains('{') || diff.contains("\\u{1b}"),
         "{diff}"
     );
-    has(
-        &serde_json::from_str(&said(dir.path(), &format!("show {short} --json"))).unwrap(),
-        "exchange received legs shown",
-    );
-    for what in [&["--leg", "9"][..], &["--leg", "9", "--sent"]] {
-        let mut command = program::baton(dir.path(), &[]);
-        command
-            .args(["show", short, "--state-dir"])
-            .arg(dir.path())
-            .args(what);
-        let done = command.output().unwrap();
-        let message = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(
-            !done.status.success() && message.contains("there is no leg 9: the exchange has 1 leg"),
-            "{message}"
-        );
+    let json = serde_json::from_str(&show("--json")).unwrap();
+    has(&json, "exchange received legs shown");
+    for what in ["--leg 9", "--leg 9 --sent"] {
+        let done = program::baton_in(dir.path(), &format!("show {short} {what}"));
+        let message = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success(), "{message}");
+        assert_contains(&message, "there is no leg 9: the exchange has 1 leg");
     }
-    assert!(said(dir.path(), &format!("show {short} --har")).contains("\"startedDateTime\""));
+    assert_contains(&show("--har"), "\"startedDateTime\"");
     assert!(said(dir.path(), "doctor --line").starts_with("baton off, 0 handoffs"));
 }

@@ -30,9 +30,8 @@ async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
     for variant in WIRES {
         for streamed in [true, false] {
             let run = Journaled::new(variant, [Reply::text("Well."), handoff(), fresh()]).await;
-            let history = run.fixture.history();
-            run.fixture.ask(&history, streamed).await;
-            run.fixture.ask(&history, streamed).await;
+            run.sends(streamed).await;
+            run.sends(streamed).await;
             let bill = bill(&run, 2).await;
             assert_eq!(bill.len(), 2, "{}", variant.model);
             let legs: u64 = bill.iter().map(|entry| entry.tokens.output).sum();
@@ -65,7 +64,7 @@ async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
     let run = Journaled::new(ANTHROPIC, [handoff(), fresh()]).await;
-    run.fixture.ask(&run.fixture.history(), true).await;
+    run.sends(true).await;
     let bill = bill(&run, 1).await;
     let model = bill[0].model.clone().unwrap();
     let prices = run.dir.path().join("prices.toml");

@@ -2,27 +2,21 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_strict::{Options, Queue, Reply, Strict};
+use baton_strict::Reply;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
-use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::anthropic::Anthropic;
-use crate::harness::program::{self, Program, baton_over, config_for};
+use crate::harness::fixture::user;
+use crate::harness::program::{self, Place, Program};
+use crate::harness::temp;
 use crate::harness::texts::{assert_contains, assert_lacks};
-use crate::harness::{AgentWire, post, temp};
-
-/// Runs `baton` over the config and state of a directory.
-fn baton(dir: &Path, args: &[&str]) -> Output {
-    baton_over(&dir.join("baton.toml"), &dir.join("state"), args)
-}
 
 fn check(dir: &Path) -> Output {
     let mut command = program::baton(dir, &["check", "--config"]);
@@ -37,11 +31,7 @@ fn said(output: &Output) -> String {
 /// Status of a request with this client key.
 async fn status(program: &Program, key: &str) -> u16 {
     let headers = [("x-api-key", key), ("anthropic-version", "2023-06-01")];
-    let history = [json!({"role": "user", "content": "Hello."})];
-    let body = Anthropic.body(&history, true).to_string();
-    post(&format!("{}/v1/messages", program.data), &headers, body.into())
-        .await
-        .status
+    program.sends_with(&headers, &[user("Hello.")]).await.status
 }
 
 /// Waits until a key has this status, which a reload brings within seconds.
@@ -55,28 +45,32 @@ async fn becomes(program: &Program, key: &str, expected: u16) {
     panic!("the key never gets {expected}");
 }
 
-async fn provider() -> Strict {
+/// A proxy's place with these lines in its config.
+async fn place(more: &str) -> Place {
     let replies = std::iter::repeat_with(|| Reply::text("Hello.")).take(200);
-    Strict::start(Queue::new(replies), Options::default())
-        .await
-        .unwrap()
+    Place::new(replies, more).await
+}
+
+/// A place of clients in files.
+async fn place_of_clients() -> (Place, tempfile::TempDir, PathBuf) {
+    let dir = temp();
+    let clients = dir.path().join("clients");
+    let place = place(&format!("server.clients_dir = '{}'\n", clients.display())).await;
+    (place, dir, clients)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_is_added_and_removed_while_the_proxy_runs() {
-    let (provider, dir) = (provider().await, temp());
-    let clients = dir.path().join("clients");
-    let more = format!("server.clients_dir = '{}'\n", clients.display());
-    let config = config_for(&provider, dir.path(), &more);
+    let (place, _dir, clients) = place_of_clients().await;
     // The directory must exist for the proxy, and the command makes it.
-    let start = baton(dir.path(), &["serve"]);
+    let start = place.baton(&["serve"]);
     assert!(said(&start).contains("server.clients_dir"), "{}", said(&start));
     fs::create_dir(&clients).unwrap();
-    let nobody = baton(dir.path(), &["client", "list"]);
+    let nobody = place.baton(&["client", "list"]);
     assert_contains(&said(&nobody), "refuses every request");
     fs::remove_dir(&clients).unwrap();
     let add = ["client", "add", "ada", "--url", "https://baton.test/"];
-    let text = said(&baton(dir.path(), &add));
+    let text = said(&place.baton(&add));
     let key = text.split_once("key, shown only now: ").unwrap().1;
     let key = key.lines().next().unwrap().to_owned();
     let line = format!(
@@ -87,32 +81,30 @@ async fn a_client_is_added_and_removed_while_the_proxy_runs() {
     let stored = fs::read_to_string(clients.join("ada.toml")).unwrap();
     assert_contains(&stored, "key_sha256");
     assert_lacks(&stored, &key);
-    let program = Program::start(&config, &dir.path().join("state"));
+    let program = place.start();
     assert_eq!(status(&program, &key).await, 200);
     assert_eq!(status(&program, "sk-baton-another-key").await, 401);
-    let added = baton(dir.path(), &["client", "add", "grace", "--json"]);
-    let added: Value = serde_json::from_slice(&added.stdout).unwrap();
+    let added = place.json(&["client", "add", "grace", "--json"]);
     let second = added["key"].as_str().unwrap();
     assert_eq!(added["agents"][0]["variables"]["ANTHROPIC_API_KEY"], second);
     becomes(&program, second, 200).await;
-    let listed: Value =
-        serde_json::from_slice(&baton(dir.path(), &["client", "list", "--json"]).stdout).unwrap();
+    let listed = place.json(&["client", "list", "--json"]);
     assert_eq!([&listed[0]["name"], &listed[1]["name"]], ["ada", "grace"]);
     assert_lacks(&listed.to_string(), "sk-baton");
-    let again = baton(dir.path(), &["client", "add", "ada"]);
+    let again = place.baton(&["client", "add", "ada"]);
     assert!(!again.status.success());
     assert_contains(&said(&again), "already");
     for bad in ["../eve", ".eve", "a/b", "", "local"] {
-        program::refused(&baton(dir.path(), &["client", "add", bad]), 64, &[]);
-        let removed = baton(dir.path(), &["client", "remove", bad]);
+        program::refused(&place.baton(&["client", "add", bad]), 64, &[]);
+        let removed = place.baton(&["client", "remove", bad]);
         assert!(!removed.status.success(), "{bad}");
     }
-    assert!(baton(dir.path(), &["client", "remove", "ada"]).status.success());
+    assert!(place.baton(&["client", "remove", "ada"]).status.success());
     becomes(&program, &key, 401).await;
     assert_eq!(status(&program, second).await, 200);
     // Nothing of the state has a key.
     drop(program);
-    for file in fs::read_dir(dir.path().join("state")).unwrap() {
+    for file in fs::read_dir(&place.state).unwrap() {
         let bytes = fs::read(file.unwrap().path()).unwrap_or_default();
         assert!(memchr::memmem::find(&bytes, key.as_bytes()).is_none());
     }
@@ -121,19 +113,13 @@ async fn a_client_is_added_and_removed_while_the_proxy_runs() {
 /// Nobody's file keeps the key of another client valid, or the proxy from serving.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_file_refuses_its_own_client_only() {
-    let (provider, dir) = (provider().await, temp());
-    let clients = dir.path().join("clients");
-    let more = format!("server.clients_dir = '{}'\n", clients.display());
-    let config = config_for(&provider, dir.path(), &more);
+    let (place, _dir, clients) = place_of_clients().await;
     let key_of = |name: &str| {
-        let added = baton(dir.path(), &["client", "add", name, "--json"]);
-        let added: Value = serde_json::from_slice(&added.stdout).unwrap();
+        let added = place.json(&["client", "add", name, "--json"]);
         added["key"].as_str().unwrap().to_owned()
     };
     let (ada, bob, eve) = (key_of("ada"), key_of("bob"), key_of("eve"));
-    let log = dir.path().join("log");
-    let out = fs::File::create(&log).unwrap();
-    let program = Program::start_logging_to(&config, &dir.path().join("state"), out.into());
+    let program = place.start_logging();
     assert_eq!(status(&program, &eve).await, 200);
     fs::write(clients.join("eve.toml"), "key_sha256 = 'zz'").unwrap();
     becomes(&program, &eve, 401).await;
@@ -141,23 +127,23 @@ async fn a_broken_file_refuses_its_own_client_only() {
     program::fifo(&fifo);
     std::os::unix::fs::symlink("/dev/zero", clients.join("zero.toml")).unwrap();
     fs::write(clients.join("a\nb.toml"), "").unwrap();
-    let removed = baton(dir.path(), &["client", "remove", "ada"]);
+    let removed = place.baton(&["client", "remove", "ada"]);
     assert!(removed.status.success(), "{}", said(&removed));
     becomes(&program, &ada, 401).await;
     assert_eq!(status(&program, &bob).await, 200);
-    let text = fs::read_to_string(&log).unwrap();
+    let text = place.log();
     for refused in ["eve.toml:1:14", "fifo.toml", "zero.toml", r"a\nb.toml"] {
         let line = text.lines().find(|line| line.contains(refused));
         assert!(line.is_some_and(|line| line.contains("client refused")), "{text}");
     }
-    let checked = baton(dir.path(), &["client", "list"]);
+    let checked = place.baton(&["client", "list"]);
     assert!(checked.status.success(), "{}", said(&checked));
     assert!(said(&checked).contains("refused: ") && said(&checked).contains("fifo.toml"));
-    let checked = check(dir.path());
+    let checked = check(place.dir.path());
     assert_eq!(checked.status.code(), Some(78), "{}", said(&checked));
     // A proxy that starts now refuses the same clients.
     drop(program);
-    let program = Program::start(&config, &dir.path().join("state"));
+    let program = place.start();
     assert_eq!(status(&program, &bob).await, 200);
     assert_eq!(status(&program, &eve).await, 401);
 }
@@ -210,15 +196,13 @@ fn secrets_are_regular_files_that_others_cannot_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_file_is_followed_and_outlives_its_file() {
-    let (provider, dir) = (provider().await, temp());
+    let dir = temp();
     let file = dir.path().join("ada.key");
     fs::write(&file, "first-key-of-ada-01\n").unwrap();
     let path = file.display();
     let client = format!("[[clients]]\nname = 'ada'\nkey = {{ file = '{path}' }}\n");
-    let config = config_for(&provider, dir.path(), &client);
-    let log = dir.path().join("log");
-    let out = fs::File::create(&log).unwrap();
-    let program = Program::start_logging_to(&config, &dir.path().join("state"), out.into());
+    let place = place(&client).await;
+    let program = place.start_logging();
     assert_eq!(status(&program, "first-key-of-ada-01").await, 200);
     fs::write(&file, "second-key-of-ada-2\n").unwrap();
     becomes(&program, "second-key-of-ada-2", 200).await;
@@ -234,12 +218,12 @@ async fn a_secret_file_is_followed_and_outlives_its_file() {
     // A file that vanishes leaves the last value in use, and the log has its path.
     fs::remove_file(&file).unwrap();
     for _ in 0..50 {
-        if fs::read_to_string(&log).unwrap().contains("config not reloaded") {
+        if place.log().contains("config not reloaded") {
             break;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let text = fs::read_to_string(&log).unwrap();
+    let text = place.log();
     assert_contains(&text, "config not reloaded");
     assert_contains(&text, "ada.key");
     assert!(!text.contains("key-of-ada"), "{text}");
@@ -277,7 +261,7 @@ pub async fn get_over_tls(address: &str, certificate: &Path, path: &str, token: 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
-    let (provider, dir) = (provider().await, temp());
+    let dir = temp();
     let (chain, key) = (dir.path().join("chain.pem"), dir.path().join("key.pem"));
     let certify = || {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -291,10 +275,10 @@ async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
         chain.display(),
         key.display()
     );
-    let config = config_for(&provider, dir.path(), &admin);
-    let program = Program::start(&config, &dir.path().join("state"));
+    let place = place(&admin).await;
+    let program = place.start();
     assert!(program.admin.starts_with("https://"), "{}", program.admin);
-    let ready = baton(dir.path(), &["doctor", "--ready"]);
+    let ready = place.baton(&["doctor", "--ready"]);
     assert_eq!(said(&ready), "ready\n");
     let code = async |path: &str, token: &str| {
         let answer = get_over_tls(&program.admin, &chain, path, token).await;
@@ -312,7 +296,7 @@ async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
     }
     certify();
     for _ in 0..50 {
-        if baton(dir.path(), &["doctor", "--ready"]).status.success() {
+        if place.baton(&["doctor", "--ready"]).status.success() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -322,6 +306,6 @@ async fn the_admin_listener_speaks_https_and_each_token_has_its_purpose() {
     // Another program on that port is not asked anything.
     let theirs = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap();
     fs::write(&chain, theirs.cert.pem()).unwrap();
-    let other = baton(dir.path(), &["doctor", "--ready"]);
+    let other = place.baton(&["doctor", "--ready"]);
     assert!(!other.status.success(), "{}", said(&other));
 }

@@ -141,42 +141,34 @@ mod redis {
     }
 }
 
-/// The kernel resets a connection that is closed with unread data.
-async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
+/// An agent reads the beginning of its response and leaves, and repeats its request.
+async fn leaves(variant: Variant, closes: bool, resets: bool) {
     join_all([true, false].map(async |stream| {
         let fixture = unread_fixture(variant).await;
-        let mut agent = Agent::asks(&fixture, stream, false).await;
+        let mut agent = Agent::asks(&fixture, stream, closes).await;
         agent.reads_the_beginning(&fixture).await;
-        drop(agent);
+        match resets {
+            true => agent.resets(),
+            false => drop(agent),
+        }
         goes_on(&fixture, stream).await;
         fixture.assert_clean();
     }))
     .await;
 }
 
+/// The kernel resets a connection that is closed with unread data.
+async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
+    leaves(variant, false, false).await;
+}
+
 async fn an_agent_that_resets_its_connection_repeats(variant: Variant) {
-    join_all([true, false].map(async |stream| {
-        let fixture = unread_fixture(variant).await;
-        let mut agent = Agent::asks(&fixture, stream, false).await;
-        agent.reads_the_beginning(&fixture).await;
-        agent.resets();
-        goes_on(&fixture, stream).await;
-        fixture.assert_clean();
-    }))
-    .await;
+    leaves(variant, false, true).await;
 }
 
 /// The proxy closes its side after the end of the response.
 async fn an_agent_that_wanted_no_other_request_repeats(variant: Variant) {
-    join_all([true, false].map(async |stream| {
-        let fixture = unread_fixture(variant).await;
-        let mut agent = Agent::asks(&fixture, stream, true).await;
-        agent.reads_the_beginning(&fixture).await;
-        drop(agent);
-        goes_on(&fixture, stream).await;
-        fixture.assert_clean();
-    }))
-    .await;
+    leaves(variant, true, false).await;
 }
 
 async fn an_agent_that_counts_as_having_read_the_end_asks_anew(variant: Variant) {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use baton_llm::state::config::Config;
-use baton_llm::state::journal::{self, JournalReader, Recorder};
+use baton_llm::state::journal::{self, ExchangeDetail, ExchangeFilter, ExchangeRow, JournalReader, Recorder};
 use baton_llm::state::store::SharedStore;
 use baton_strict::{Options, Queue, Reply, Strict};
 
 use super::fixture::{Fixture, config};
 use super::talk::Talk;
-use super::variants::Variant;
+use super::variants::{Answer, Variant};
 use crate::harness::{self, Baton};
 
 pub struct Journaled {
@@ -81,5 +81,18 @@ impl Journaled {
     pub async fn query(&self, exchanges: usize) -> JournalReader {
         self.written(exchanges).await;
         JournalReader::open(self.dir.path()).unwrap().unwrap()
+    }
+
+    /// Sends a conversation. The script has the replies.
+    pub async fn sends(&self, stream: bool) -> Answer {
+        self.fixture.ask(&self.fixture.history(), stream).await
+    }
+
+    /// Returns the last of so many exchanges.
+    pub async fn newest(&self, exchanges: usize) -> (JournalReader, ExchangeRow, ExchangeDetail) {
+        let query = self.query(exchanges).await;
+        let row = query.list(&ExchangeFilter::default()).unwrap().remove(0);
+        let exchange = query.exchange(&row.id).unwrap().unwrap();
+        (query, row, exchange)
     }
 }
