@@ -85,6 +85,7 @@ impl Running {
 
 const LOCAL: &str = "host: localhost\r\n";
 const FOREIGN: &str = "host: evil.example\r\n";
+const AUTHORIZED: &str = "authorization: Bearer 0123456789abcdef\r\n";
 
 #[tokio::test]
 async fn pages_answer_and_the_rest_is_json() {
@@ -175,8 +176,8 @@ async fn foreign_hosts_see_health_alone() {
 async fn a_request_names_one_host() {
     for token in [None, Some("0123456789abcdef")] {
         let running = start(token).await;
-        let twice = [LOCAL, LOCAL, "authorization: Bearer 0123456789abcdef\r\n"].concat();
-        let foreign = [LOCAL, FOREIGN, "authorization: Bearer 0123456789abcdef\r\n"].concat();
+        let twice = [LOCAL, LOCAL, AUTHORIZED].concat();
+        let foreign = [LOCAL, FOREIGN, AUTHORIZED].concat();
         for headers in [twice, foreign] {
             for path in [
                 "GET /",
@@ -196,7 +197,7 @@ async fn a_request_names_one_host() {
 async fn a_token_is_required() {
     let running = start(Some("0123456789abcdef")).await;
     assert_eq!(running.status("GET /metrics", LOCAL).await, "401");
-    let headers = "host: p.example\r\nauthorization: Bearer 0123456789abcdef\r\n";
+    let headers = &[FOREIGN, AUTHORIZED].concat();
     assert_eq!(running.status("GET /metrics", headers).await, "200");
     assert_eq!(running.status("GET /readyz", FOREIGN).await, "200");
 }
@@ -205,7 +206,7 @@ async fn a_token_is_required() {
 #[tokio::test]
 async fn silent_connections_keep_nobody_out() {
     let running = start(Some("0123456789abcdef")).await;
-    let headers = "host: p.example\r\nauthorization: Bearer 0123456789abcdef\r\n";
+    let headers = &[FOREIGN, AUTHORIZED].concat();
     let mut page = TcpStream::connect(running.address).await.unwrap();
     let kept = format!("GET /metrics HTTP/1.1\r\n{headers}\r\n");
     page.write_all(kept.as_bytes()).await.unwrap();
