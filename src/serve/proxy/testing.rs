@@ -108,6 +108,13 @@ impl Proxy {
         }
     }
 
+    /// Starts an upstream and a proxy before it.
+    pub(crate) async fn before(acts: Vec<Act>) -> (Script, Self) {
+        let upstream = Script::start(acts).await;
+        let proxy = Self::start(config(&upstream.url));
+        (upstream, proxy)
+    }
+
     pub(crate) fn stop(&mut self) {
         self.stop.take();
     }

@@ -12,14 +12,13 @@ use tokio::net::TcpStream;
 
 use super::memory::{is_alone, peak};
 use crate::proxy::fault::Code;
-use crate::proxy::testing::{Act, Proxy, Script, config};
+use crate::proxy::testing::{Act, Proxy, Script, config, ok};
 use crate::proxy::upload::RopeBody;
 use crate::state::telemetry::ExchangeOutcome;
 
 #[tokio::test]
 async fn every_known_coding_is_read_and_goes_out_as_it_came() {
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     let text = br#"{"messages":[{"role":"user","content":"hello hello hello hello"}]}"#;
     let bodies = [
         ("gzip", packed!(GzipEncoder, text)),
@@ -42,8 +41,7 @@ async fn every_known_coding_is_read_and_goes_out_as_it_came() {
 
 #[tokio::test]
 async fn what_cannot_be_decoded_is_relayed() {
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     let table = [
         ("compress", "abc"),
         ("gzip, br", "abc"),
@@ -61,8 +59,7 @@ async fn what_cannot_be_decoded_is_relayed() {
 
 #[tokio::test]
 async fn a_bomb_is_refused_at_the_limit() {
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     let zeros = vec![0u8; 8 << 20];
     for (coding, packed) in [
         ("gzip", packed!(GzipEncoder, &zeros)),
@@ -87,8 +84,7 @@ async fn a_bomb_is_refused_at_the_limit() {
 
 #[tokio::test]
 async fn a_body_at_the_limit_passes_and_one_byte_more_does_not() {
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (_, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     for (size, status) in [(1 << 20, "200"), ((1 << 20) + 1, "413")] {
         let text = vec![b' '; size];
         let packed = packed!(ZstdEncoder, &text);
@@ -138,8 +134,7 @@ async fn two_hundred_megabytes_are_refused_in_constant_memory() {
 
 #[tokio::test]
 async fn chunks_without_a_length_are_collected() {
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     let request = "POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n\
                    3\r\n{\"a\r\n5\r\n\": 1}\r\n0\r\n\r\n";
     let got = proxy.raw(request).await;
@@ -154,8 +149,7 @@ async fn chunks_without_a_length_are_collected() {
 
 #[tokio::test]
 async fn an_agent_may_ask_before_it_sends() {
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     for (length, first) in [(2, "HTTP/1.1 100 Continue\r\n"), (2 << 20, "HTTP/1.1 413")] {
         let head = format!(
             "POST /v1/messages HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\nconnection: close\r\n\
@@ -190,8 +184,7 @@ async fn an_agent_that_goes_silent_is_refused() {
 
 #[tokio::test]
 async fn an_agent_that_stops_halfway_is_noted() {
-    let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Hang(Bytes::new())]).await;
     for (at, path) in ["/v1/messages", "/v1/files"].into_iter().enumerate() {
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nhalf");
         let agent = proxy.send(head).await;

@@ -22,6 +22,14 @@ async fn all_free(proxy: &Proxy, free: (usize, bool)) {
     panic!("free: {:?}, not {free:?}", proxy.app.bodies.free());
 }
 
+/// Number of the answers that came from upstream, and of those without room.
+fn passed_and_refused(answers: &[String]) -> (usize, usize) {
+    let count = |is: fn(&str) -> bool| answers.iter().filter(|answer| is(answer)).count();
+    let passed = count(|answer| answer.starts_with("HTTP/1.1 200"));
+    let refused = count(|answer| answer.contains("x-baton-error: bodies_full\r\n"));
+    (passed, refused)
+}
+
 #[tokio::test]
 async fn bombs_together_take_no_more_than_the_bound() {
     if !is_alone("bounds::bombs_together_take_no_more_than_the_bound") {
@@ -41,11 +49,7 @@ async fn bombs_together_take_no_more_than_the_bound() {
         join_all((0..24).map(|_| proxy.post("/v1/messages", "content-encoding: br\r\n", &bomb))).await;
     let more = peak() - before;
     assert!(more < 112 << 20, "{} MiB more", more >> 20);
-    let passed = answers.iter().filter(|a| a.starts_with("HTTP/1.1 200")).count();
-    let refused = answers
-        .iter()
-        .filter(|a| a.contains("x-baton-error: bodies_full\r\n"))
-        .count();
+    let (passed, refused) = passed_and_refused(&answers);
     assert!(passed > 0 && passed + refused == answers.len(), "{answers:?}");
     all_free(&proxy, free).await;
 }
@@ -79,10 +83,7 @@ async fn answers_in_one_piece_are_within_the_bound() {
     let taken = tokio::time::timeout(Duration::from_secs(5), taken);
     let (answers, taken) = tokio::join!(answers, taken);
     taken.expect("all room is taken");
-    let refused = answers
-        .iter()
-        .filter(|a| a.contains("x-baton-error: bodies_full\r\n"))
-        .count();
+    let (_, refused) = passed_and_refused(&answers);
     assert!((1..5).contains(&refused), "{answers:?}");
     all_free(&proxy, free).await;
 }
@@ -168,19 +169,14 @@ async fn half_read_bodies_do_not_hold_each_other_up() {
         got
     }))
     .await;
-    let passed = answers.iter().filter(|a| a.starts_with("HTTP/1.1 200")).count();
-    let refused = answers
-        .iter()
-        .filter(|a| a.contains("x-baton-error: bodies_full\r\n"))
-        .count();
+    let (passed, refused) = passed_and_refused(&answers);
     assert!(passed > 1 && passed + refused == answers.len(), "{answers:?}");
     all_free(&proxy, free).await;
 }
 
 #[tokio::test]
 async fn room_is_given_back_however_a_request_ends() {
-    let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (_, proxy) = Proxy::before(vec![Act::Hang(Bytes::new())]).await;
     let free = proxy.app.bodies.free();
     let zeros = vec![0u8; 2 << 20];
     let bombs = [

@@ -19,8 +19,7 @@ fn head_and_body(answer: &str) -> (&str, &str) {
 async fn a_relayed_exchange_is_byte_for_byte() {
     let answer = "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nSet-Cookie: a=1\r\nX-Request-Id: r\r\n\
                   Set-Cookie: b=2\r\nConnection: x-hop, close\r\nX-Hop: 1\r\nContent-Length: 13\r\n\r\n<html>no</htm";
-    let upstream = Script::start(vec![Act::Answer(answer.into())]).await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Answer(answer.into())]).await;
     let lines = "X-Api-Key: k\r\nConnection: x-agent-hop\r\nX-Agent-Hop: 1\r\nCookie: c\r\nAccept-Encoding: br\r\n\
                  x-twice: 1\r\nx-baton-handoff: off\r\nX-Twice: 2\r\n";
     let body = b"{ \"a\" : 1.0e5 ,\n\t\"b\":\"\\u00e9\"}";
@@ -63,8 +62,7 @@ async fn a_relayed_exchange_is_byte_for_byte() {
 #[tokio::test]
 async fn a_head_request_keeps_the_length() {
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 77\r\n\r\n";
-    let upstream = Script::start(vec![Act::Answer(answer.into())]).await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (_, proxy) = Proxy::before(vec![Act::Answer(answer.into())]).await;
     let head = "HEAD /v1/files HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     let got = proxy.raw(head).await;
     assert!(got.contains("content-length: 77"), "{got}");
@@ -77,8 +75,7 @@ const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntran
 #[tokio::test]
 async fn a_stream_flows_and_ends_with_the_agent() {
     for path in ["/v1/files", "/v1/messages"] {
-        let upstream = Script::start(vec![Act::Hang(STREAM.into())]).await;
-        let proxy = Proxy::start(config(&upstream.url));
+        let (upstream, proxy) = Proxy::before(vec![Act::Hang(STREAM.into())]).await;
         let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}");
         let mut agent = proxy.send(request).await;
         let mut got = String::new();
@@ -103,8 +100,7 @@ async fn a_stream_flows_and_ends_with_the_agent() {
 #[tokio::test]
 async fn an_agent_that_leaves_before_the_answer_ends_the_leg() {
     for path in ["/v1/files", "/v1/messages"] {
-        let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
-        let proxy = Proxy::start(config(&upstream.url));
+        let (upstream, proxy) = Proxy::before(vec![Act::Hang(Bytes::new())]).await;
         let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}");
         let agent = proxy.send(request).await;
         while upstream.received().is_empty() {
@@ -131,8 +127,7 @@ async fn silence_ends_the_stream_without_a_proper_end() {
 
 #[tokio::test]
 async fn an_upstream_that_breaks_off_is_not_laundered() {
-    let upstream = Script::start(vec![Act::Answer(STREAM.into())]).await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (_, proxy) = Proxy::before(vec![Act::Answer(STREAM.into())]).await;
     let got = proxy.post("/v1/chat/completions", "", b"{}").await;
     assert!(!got.ends_with("0\r\n\r\n"), "{got}");
     assert_eq!(proxy.events(1).await[0].outcome, ExchangeOutcome::Truncated);
@@ -141,8 +136,7 @@ async fn an_upstream_that_breaks_off_is_not_laundered() {
 #[tokio::test]
 async fn a_stale_pooled_connection_is_tried_again_once() {
     let acts = vec![Act::Keep(ok("1")), Act::Close, Act::Keep(ok("3")), Act::Close];
-    let upstream = Script::start(acts).await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(acts).await;
     for answer in ["\r\n\r\n1", "\r\n\r\n3"] {
         let got = proxy.post("/v1/chat/completions", "", b"{}").await;
         assert!(got.ends_with(answer), "{got}");
@@ -159,8 +153,7 @@ async fn a_stale_pooled_connection_is_tried_again_once() {
 
 #[tokio::test]
 async fn a_request_without_a_body_is_sent_again_too() {
-    let upstream = Script::start(vec![Act::Keep(ok("1")), Act::Close, Act::Keep(ok("3"))]).await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Keep(ok("1")), Act::Close, Act::Keep(ok("3"))]).await;
     for answer in ["1", "3"] {
         let got = proxy.get("/v1/models", "host: x\r\n").await;
         assert!(got.ends_with(&format!("\r\n\r\n{answer}")), "{got}");
@@ -176,8 +169,7 @@ async fn a_request_without_a_body_is_sent_again_too() {
 #[tokio::test]
 async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
     let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n";
-    let upstream = Script::start(vec![Act::Answer(chunks.into())]).await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Answer(chunks.into())]).await;
     let place = proxy.gateway.upstreams.get("openai").unwrap();
     let too_long = Fault::because(Code::UNREADABLE, "upstream's body is longer than 4 bytes");
     for (limit, read) in [(5, Ok(Bytes::from("abcde"))), (4, Err(too_long))] {
@@ -194,8 +186,7 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
 
 #[tokio::test]
 async fn a_large_upload_is_not_buffered() {
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (upstream, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     let body = vec![b'x'; 8 << 20];
     let got = proxy.post("/v1/files", "", &body).await;
     assert!(got.starts_with("HTTP/1.1 200"), "{got}");

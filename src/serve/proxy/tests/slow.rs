@@ -75,8 +75,7 @@ async fn slow_bodies_give_their_places_back() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_keeps_the_rate_may_take_long() {
     small_steps();
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (_, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     for path in ["/v1/messages", "/v1/files"] {
         let head =
             format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 8000\r\n\r\n");
@@ -135,8 +134,7 @@ async fn whoever_has_no_key_keeps_no_connection() {
 #[tokio::test(start_paused = true)]
 async fn idle_connections_are_kept_longer_than_a_head_may_take() {
     small_steps();
-    let upstream = Script::saying("{}").await;
-    let proxy = Proxy::start(config(&upstream.url));
+    let (_, proxy) = Proxy::before(vec![Act::Answer(ok("{}"))]).await;
     let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
     for _ in 0..2 {
         agent
