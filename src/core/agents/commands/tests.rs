@@ -286,3 +286,15 @@ fn lines_that_may_hide_a_command_are_known() {
         assert!(!may_hide(line), "{line}");
     }
 }
+
+#[test]
+fn git_prints_stored_text_with_some_of_its_subcommands() {
+    for (line, prints) in [
+        ("git log -5", true),
+        ("git diff --stat", true),
+        ("git status", false),
+        ("git commit -m x", false),
+    ] {
+        assert_eq!(prints_stored_text(line), prints, "{line}");
+    }
+}

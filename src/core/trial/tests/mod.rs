@@ -221,6 +221,18 @@ fn a_short_session_is_not_for_handoffs() {
     assert_eq!(report(&[one]).verdict.outcome, Outcome::NotForYou);
 }
 
+/// A subagent belongs to the group of its session, and is none itself.
+#[test]
+fn sessions_are_grouped_by_their_length() {
+    let session = growing(30_000, 4_000, &[1; 60], &[]);
+    let mut subagent = growing(10_000, 100, &[1; 3], &[]);
+    subagent.id = format!("{}/a", session.id);
+    let all = [session, subagent].map(|one| reckoned(&one));
+    let groups = report(&all).lengths;
+    let sessions: Vec<_> = groups.iter().map(|group| group.sessions).collect();
+    assert_eq!(sessions, [1]);
+}
+
 /// A model that follows half of the notices saves half as much as one that follows all.
 #[test]
 fn how_often_a_model_follows_is_a_parameter() {

@@ -145,6 +145,7 @@ fn a_replaced_rule_is_gone_or_marked_and_what_replaced_it_is_there() {
     // Replaced by words that are not a rule themselves, now or in an earlier handoff.
     assert_eq!(shown(&[user(port), user(now)], &[]), [now]);
     assert_eq!(shown(&[user("Go on.")], &[now, port]), [now]);
+    assert_eq!(shown(&[user(port), user(now), user(NEVER)], &[]), [NEVER, now]);
     // The rest of the sentence, apart from the value, still holds.
     let cap = "HARD CONSTRAINT: The budget cap is $300. Never exceed it without asking.";
     let raised = "Update: keep the budget below nine hundred dollars.";

@@ -188,6 +188,14 @@ fn a_reply_stands_with_what_it_answers() {
         )),
         "{block}"
     );
+    // What the model asked before the agent's own summary was not asked before the user's words.
+    let compacted = [
+        user("2"),
+        model("Shall I take the second one?"),
+        user("The user wants the importer."),
+        model("Your context was compacted. The previous message is a summary."),
+    ];
+    assert!(!behind(&compacted, 600).contains("The model asked"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::super::time::Time;
-use super::super::{HandoffFile, read};
+use super::super::{HandoffFile, analyze, read};
 use super::full;
 
 #[test]
@@ -75,6 +75,14 @@ fn the_writer_sets_defaults_and_clamps() {
     assert_eq!((file.tokens_used, file.tokens_max, file.tokens_pct), (0, 0, 0.0));
     file.set_tokens(7, 0);
     assert_eq!((file.tokens_used, file.tokens_pct), (7, 0.0));
+}
+
+#[test]
+fn a_text_fills_no_list_without_end() {
+    let text: String = (0..60)
+        .map(|n| format!("Done: part {n}\n[DONE] thing {n}\n"))
+        .collect();
+    assert_eq!(analyze(&text).done_this_session.len(), 50);
 }
 
 #[test]
