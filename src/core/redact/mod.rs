@@ -153,14 +153,22 @@ impl Redactor {
     }
 
     /// Redacts the value of a header. The caller decides whether the header is a credential.
+    ///
+    /// In a URL the value of each parameter with the name of a secret is redacted, whatever its form.
     pub fn header_value<'a>(&self, is_credential: bool, value: &'a [u8]) -> Cow<'a, str> {
         if is_credential {
             return Cow::Owned(mark("credential"));
         }
         match String::from_utf8_lossy(value) {
-            Cow::Borrowed(value) => self.text(value),
-            Cow::Owned(value) => Cow::Owned(self.text(&value).into_owned()),
+            Cow::Borrowed(value) => self.in_header(value).replaced(),
+            Cow::Owned(value) => Cow::Owned(self.in_header(&value).replaced().into_owned()),
         }
+    }
+
+    fn in_header<'t>(&self, value: &'t str) -> Matches<'t> {
+        let mut found = self.find(value);
+        parameters(&mut found);
+        found.merged()
     }
 
     /// Finds all matches, in order and without overlaps.
@@ -219,6 +227,24 @@ fn segments(found: &mut Matches<'_>) {
     }
     if long {
         scan::find(found);
+    }
+}
+
+/// Appends the values of parameters in the query of a URL whose names are those of secrets.
+fn parameters(found: &mut Matches<'_>) {
+    const ENDS: [char; 9] = ['?', '&', '#', ';', ',', ' ', '<', '>', '"'];
+    let Some(mut at) = found.text().find('?') else {
+        return;
+    };
+    for parameter in found.text()[at..].split_inclusive(ENDS) {
+        let value = parameter.trim_end_matches(ENDS);
+        if let Some((name, value)) = value.split_once('=')
+            && names::secret_name(name).is_some()
+        {
+            let start = at + name.len() + 1;
+            found.push(start..start + value.len(), "parameter");
+        }
+        at += parameter.len();
     }
 }
 

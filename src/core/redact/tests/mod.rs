@@ -220,6 +220,25 @@ fn known_secrets_are_found_wherever_they_stand() {
 }
 
 #[test]
+fn headers_lose_the_parameters_that_name_a_secret() {
+    for (value, expected) in [
+        ("http://l/?key=plainword", "http://l/?key=[redacted:parameter]"),
+        (
+            "/x?a=1&api_key=plainword&b=2",
+            "/x?a=1&api_key=[redacted:parameter]&b=2",
+        ),
+        (
+            "<https://p.example/l?page=2&access_token=plainword>; rel=next",
+            "<https://p.example/l?page=2&access_token=[redacted:parameter]>; rel=next",
+        ),
+        ("/x?max_tokens=5&q=word", "/x?max_tokens=5&q=word"),
+        ("key=plainword", "key=plainword"),
+    ] {
+        assert_eq!(header("referer", value.as_bytes()), expected);
+    }
+}
+
+#[test]
 fn paths_lose_the_segments_that_are_credentials() {
     let secret = "q7Rt2LmX9vB4nK8sW3zH6pYd";
     let redactor = redactor().knowing(["our+own/key"]);
