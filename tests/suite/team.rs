@@ -235,6 +235,9 @@ async fn a_client_reaches_models_and_no_other_path() {
         ("DELETE", "/v1/files/file_1?x=/responses/resp_1"),
         ("POST", "/v1/organization/admin_api_keys?/responses/resp_1"),
         ("GET", "/v1/files/responses/resp_1"),
+        ("GET", "/v1/responses/resp_1/responses/resp_2"),
+        ("DELETE", "/v1/x/responses/resp_1/y/resp_2"),
+        ("DELETE", "/v1/files/responses/resp_1"),
         ("GET", "/v1/models/m?%24httpMethod=DELETE"),
         ("GET", "/v1/models/m?_method=DELETE"),
         ("POST", "/u/openai/v1/embeddings"),
@@ -276,6 +279,8 @@ async fn a_stored_response_is_its_clients() {
         ("GET", &azure, Value::Null),
         ("GET", &gateway, Value::Null),
         ("POST", "/v1/responses", ask(id.clone().into())),
+        // Servers may take another type for the id.
+        ("POST", "/v1/responses", ask(json!([id]))),
         ("POST", "/v1/responses", talking),
     ] {
         team.refuses("grace", method, target, body).await;

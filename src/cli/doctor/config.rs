@@ -1,7 +1,7 @@
 //! Checks that need only the config, and the store's server that it names: `baton check`.
 
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -151,15 +151,7 @@ fn is_plain_elsewhere(url: &str) -> bool {
     let Ok(url) = url.parse::<http::Uri>() else {
         return false;
     };
-    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
-    // An IPv4 address may be written as an IPv6 one.
-    let is_private = match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-        Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
-        Ok(IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
-        // A name without dots is resolved within this network, as for a container or a neighbor.
-        Err(_) => !host.contains('.'),
-    };
-    url.scheme_str() == Some("http") && !is_private && !hosts::is_loopback(host)
+    url.scheme_str() == Some("http") && !hosts::is_private(url.host().unwrap_or_default())
 }
 
 /// Warns of thresholds that an agent never reaches because it compacts earlier, at least in its older windows.

@@ -89,7 +89,7 @@ impl TranscriptHandler for App {
 
 async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> AgentResponse {
     let Some(received) = read::receive(&app, &ctx, &searched) else {
-        return match ctx.check_unread() {
+        return match ctx.check_unread(&app.config) {
             Ok(()) => untouched(&ctx, searched.body).await,
             Err(fault) => ctx.refuse(fault),
         };

@@ -314,6 +314,12 @@ fn request_context(
     } = admitted;
     let server = upstream.server.clone();
     let named = Some(&client.name).filter(|name| *name != LOCAL).cloned();
+    let headers = client.headers_without(parts.headers);
+    // Upstream does not get the agent's credential, so it could not check a signature.
+    let headers = match upstream.is_guarded || upstream.config.has_own_key() {
+        true => unmodifiable::unbound(headers),
+        false => headers,
+    };
     recorder.note(|e| (e.server, e.client) = (server, named));
     RequestContext {
         id: id.to_owned(),
@@ -323,7 +329,7 @@ fn request_context(
         operation: route.operation,
         target: route.target,
         method: parts.method,
-        headers: client.headers_without(parts.headers),
+        headers,
         recorder: recorder.clone(),
         recording: recording.clone(),
     }
@@ -360,7 +366,7 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Ag
         None => (Coding::from_headers(&ctx.headers) == Coding::Opaque).then_some(ToolOmission::UnreadCoding),
     };
     if !asks || unread.is_some() {
-        if asks && let Err(fault) = ctx.check_unread() {
+        if asks && let Err(fault) = ctx.check_unread(&gateway.parts.config) {
             return ctx.refuse(fault);
         }
         // Only a request that could have got the tool has a reason for not getting it.

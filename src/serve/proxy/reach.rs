@@ -1,7 +1,8 @@
-//! Parts of a provider that clients may use with the proxy's key.
+//! Parts of an upstream that clients may use, if it does not check credentials of their own.
 //!
-//! The key reaches whatever belongs to the provider's organization: files, batches, stored responses, other keys.
-//! A client needs models. `upstreams.NAME.paths` adds paths.
+//! The proxy's key reaches whatever belongs to the provider's organization: files, batches, stored responses, other
+//! keys. A server of this network often asks for no key, and its own paths load and delete models. A client needs
+//! models. `upstreams.NAME.paths` adds paths.
 
 use http::Method;
 use http::request::Parts;
@@ -12,6 +13,7 @@ use super::fault::{Code, Fault};
 use super::route::Route;
 use super::stored_responses;
 use super::upstream::Upstream;
+use crate::state::config::Config;
 use crate::state::store::Store;
 use baton_core::wire::wire;
 
@@ -24,7 +26,21 @@ const LISTS: &[&str] = &[
     "/backend-api/codex/models",
     "/api/hello",
     "/api/tags",
+    "/api/ps",
     "/api/version",
+];
+
+/// Path that describes a model (Ollama), requested with `POST`.
+const SHOW: &str = "/api/show";
+
+/// Paths of stored responses: the id follows.
+const STORED_RESPONSES: &[&str] = &[
+    "/v1/responses/",
+    "/responses/",
+    "/api/v1/responses/",
+    "/openai/v1/responses/",
+    "/openai/responses/",
+    "/backend-api/codex/responses/",
 ];
 
 /// Headers that make some servers take a request for one with another method.
@@ -47,7 +63,7 @@ pub(super) fn check(parts: &Parts, route: &Route, upstream: &Upstream) -> Result
     }
     let method = &parts.method;
     let path = path(&route.target);
-    let asks_model = *method == Method::POST && route.operation.is_some();
+    let asks_model = *method == Method::POST && (route.operation.is_some() || path == SHOW);
     let is_list = |list: &str| {
         path.strip_prefix(list)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -90,7 +106,7 @@ fn names_method(parts: &Parts) -> bool {
 /// Whether a request is about one stored response, whose owner is checked later.
 fn is_stored_response(method: &Method, path: &str) -> bool {
     let acts = matches!(*method, Method::GET | Method::DELETE | Method::POST);
-    acts && stored_responses::split(path).is_some()
+    acts && stored_responses::split(path).is_some_and(|(before, ..)| STORED_RESPONSES.contains(&before))
 }
 
 impl RequestContext {
@@ -127,15 +143,16 @@ impl RequestContext {
         }
     }
 
-    /// Checks that a request whose body is not read cannot name another client's response.
+    /// Checks that a request whose body is not read cannot name another client's response, nor evade a budget.
     ///
     /// # Errors
-    /// Returns a fault if the body may name a stored response.
-    pub fn check_unread(&self) -> Result<(), Fault> {
-        match self.owns_responses() && self.operation.is_some() {
+    /// Returns a fault if the body may name a stored response, or if the client has a budget.
+    pub fn check_unread(&self, config: &Config) -> Result<(), Fault> {
+        let is_counted = self.upstream.is_guarded && !config.brake_of(&self.principal).is_off();
+        match self.operation.is_some() && (is_counted || self.owns_responses()) {
             true => Err(Fault::because(
                 Code::PATH,
-                "the body cannot be read, and may name stored responses",
+                "the body cannot be read, and may name stored responses or cost more than a budget",
             )),
             false => Ok(()),
         }

@@ -86,9 +86,13 @@ pub(super) fn split(target: &str) -> Option<(&str, &str, &str)> {
     let start = path.find(FOLDER)? + FOLDER.len();
     let len = path[start..].find('/').unwrap_or(path.len() - start);
     let id = &target[start..start + len];
-    id.starts_with("resp_")
-        .then(|| (&target[..start], id, &target[start + len..]))
+    // A longer path may mean something else than this response.
+    let is_known = TAILS.contains(&&path[start + len..]);
+    (id.starts_with("resp_") && is_known).then(|| (&target[..start], id, &target[start + len..]))
 }
+
+/// Paths of a stored response, after its id.
+const TAILS: [&str; 3] = ["", "/input_items", "/cancel"];
 
 /// Replaces upstream's id in a body with the one that the agent knows.
 fn renamed(body: &Bytes, from: &str, to: &str) -> Bytes {
@@ -120,6 +124,8 @@ mod tests {
             split(items),
             Some(("/v1/responses/", "resp_1", "/input_items?limit=2"))
         );
+        assert_eq!(split("/v1/responses/resp_1/responses/resp_2"), None);
+        assert_eq!(split("/v1/x/responses/resp_1/y/resp_2"), None);
         assert_eq!(split("/v1/responses/compact"), None);
         assert_eq!(split("/v1/files/resp_1"), None);
         assert_eq!(split("/v1/files?x=/responses/resp_1"), None);

@@ -2,7 +2,7 @@
 //!
 //! Upstream would refuse a changed byte, or their responses have a framing that baton does not read.
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{RequestContext, headers};
 
@@ -18,13 +18,28 @@ pub(super) enum Unmodifiable {
 }
 
 /// Headers that bind the body's bytes, apart from AWS's.
-const DIGESTS: [&str; 5] = [
+const DIGESTS: [&str; 6] = [
     "content-digest",
     "repr-digest",
     "digest",
     "content-md5",
     "signature-input",
+    "signature",
 ];
+
+/// Returns headers without those that bind the body's bytes.
+pub(super) fn unbound(headers: HeaderMap) -> HeaderMap {
+    let is_aws = signed(&headers);
+    let binds = |name: &HeaderName, value: &HeaderValue| {
+        DIGESTS.contains(&name.as_str())
+            || is_aws && (name.as_str().starts_with("x-amz-") || is_aws_signature(value))
+    };
+    if !headers.iter().any(|(name, value)| binds(name, value)) {
+        return headers;
+    }
+    let kept = headers.iter().filter(|(name, value)| !binds(name, value));
+    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
 
 /// Actions after `/model/ID` on Bedrock.
 const BEDROCK: [&str; 5] = [
@@ -79,16 +94,18 @@ impl Unmodifiable {
 
 /// Whether AWS's signature covers the body. `UNSIGNED-PAYLOAD` excludes it.
 fn signed(headers: &HeaderMap) -> bool {
-    let begins = |value: Option<&HeaderValue>, with| value.is_some_and(|v| v.as_bytes().starts_with(with));
     let hash = headers::value(headers, "x-amz-content-sha256");
-    let aws = hash.is_some() || begins(headers.get(header::AUTHORIZATION), b"AWS4-");
-    aws && !begins(hash, b"UNSIGNED-PAYLOAD")
+    let aws = hash.is_some() || headers.get(header::AUTHORIZATION).is_some_and(is_aws_signature);
+    aws && hash.is_none_or(|hash| !hash.as_bytes().starts_with(b"UNSIGNED-PAYLOAD"))
+}
+
+fn is_aws_signature(value: &HeaderValue) -> bool {
+    value.as_bytes().starts_with(b"AWS4-")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderName;
 
     fn of(target: &str, headers: &[(&'static str, &'static str)]) -> Option<Unmodifiable> {
         let all = headers
@@ -122,5 +139,24 @@ mod tests {
         }
         assert_eq!(of("/v1/model/a/other", &[]), None);
         assert_eq!(of("/v1/invoke", &[]), None);
+    }
+
+    #[test]
+    fn unbound_headers_bind_nothing() {
+        let rows = [
+            ("accept", "a"),
+            ("content-md5", "x"),
+            ("authorization", "AWS4-HMAC-SHA256 Credential=A"),
+            ("x-amz-date", "20261122T000000Z"),
+            ("signature-input", "x"),
+            ("accept", "b"),
+        ];
+        let headers: HeaderMap = rows
+            .iter()
+            .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)))
+            .collect();
+        let kept = unbound(headers);
+        assert!(kept.get_all("accept").iter().eq(["a", "b"]));
+        assert_eq!(kept.len(), 2, "{kept:?}");
     }
 }

@@ -18,6 +18,7 @@ use super::exchange_recorder::Progress;
 use super::fault::{Code, Fault};
 use super::min_rate::{MinRateBody, Stopped};
 use super::upload::{RopeBody, SendBody, UploadSource};
+use crate::state::access::hosts;
 use crate::state::config::{self, Config, LimitConfig};
 use crate::state::telemetry::ServerAddress;
 
@@ -48,7 +49,7 @@ impl Upstreams {
         let outbound = Outbound::from_system()?;
         let upstreams = config.upstreams.iter().map(|(name, upstream)| {
             let client = Upstream::new(name, upstream, &config.limits, &outbound)?;
-            let is_guarded = config.requires_clients() && upstream.has_own_key();
+            let is_guarded = config.requires_clients() && is_guarded(name, upstream);
             Ok((name.clone(), Arc::new(Upstream { is_guarded, ..client })))
         });
         upstreams.collect::<io::Result<_>>().map(Self)
@@ -66,7 +67,7 @@ pub struct Upstream {
     pub name: String,
     /// Section of the config.
     pub config: config::UpstreamConfig,
-    /// Whether clients use it with the proxy's key, which reaches more than a client may.
+    /// Whether its server would let clients reach more than they may.
     pub(super) is_guarded: bool,
     /// Host and port, for traces.
     pub(super) server: Option<ServerAddress>,
@@ -225,6 +226,17 @@ impl Upstream {
             }
         }
     }
+}
+
+/// Name of a server, and of its wire, whose own paths load and delete models for whoever reaches it.
+const OLLAMA: &str = "ollama";
+
+/// Whether clients reach only the models of an upstream.
+///
+/// Elsewhere they present a credential of their own, which the upstream checks.
+fn is_guarded(name: &str, upstream: &config::UpstreamConfig) -> bool {
+    let is_ollama = name == OLLAMA || upstream.wire.is_some_and(|wire| wire.name() == OLLAMA);
+    upstream.has_own_key() || is_ollama || hosts::is_private(&upstream.host())
 }
 
 fn server_address(base_url: &str) -> Option<ServerAddress> {

@@ -42,6 +42,23 @@ pub fn is_loopback(host: &str) -> bool {
     }
 }
 
+/// Whether a host is this machine or in a network that the public does not reach.
+pub fn is_private(host: &str) -> bool {
+    const PRIVATE_ENDS: [&str; 3] = [".internal", ".local", ".home.arpa"];
+    let host = host.trim_matches(['[', ']']);
+    // An IPv4 address may be written as an IPv6 one.
+    let is_private = match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(IpAddr::V4(ip)) => ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => ip.is_unique_local() || ip.is_unicast_link_local(),
+        // A name without dots is resolved within this network, as for a container or a neighbor.
+        Err(_) => {
+            let host = normal(host);
+            !host.contains('.') || PRIVATE_ENDS.iter().any(|end| host.ends_with(end))
+        }
+    };
+    is_private || is_loopback(host)
+}
+
 /// Returns the `Sec-Fetch-Site` relation if a page of another site made the request.
 ///
 /// Browsers send this header even with requests that carry no `Origin`.
@@ -80,6 +97,25 @@ mod tests {
             ("", Some("")),
         ] {
             assert_eq!(without_port(authority), host, "{authority}");
+        }
+    }
+
+    #[test]
+    fn private_hosts_are_those_of_this_network() {
+        for (host, expected) in [
+            ("127.0.0.1", true),
+            ("[::1]", true),
+            ("10.0.0.5", true),
+            ("[fd00::1]", true),
+            ("::ffff:192.168.1.5", true),
+            ("ollama", true),
+            ("host.docker.internal", true),
+            ("models.ns.svc.cluster.local.", true),
+            ("api.provider.example", false),
+            ("8.8.8.8", false),
+            ("internal.example", false),
+        ] {
+            assert_eq!(is_private(host), expected, "{host}");
         }
     }
 

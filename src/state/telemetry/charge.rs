@@ -22,6 +22,8 @@ pub struct Charge {
     pub plan: Option<String>,
     /// Hash of the request, if it continues the agent's own work.
     pub request: Option<u64>,
+    /// Output tokens that a response without usage counts as.
+    pub unreported_output: u64,
 }
 
 /// A budget and its use.
@@ -148,9 +150,57 @@ impl ExchangeEvent {
         let is_answered =
             (200..400).contains(&self.status) && !matches!(self.outcome, ExchangeOutcome::InBandError);
         let sent = *self.sent_bytes.get(leg).filter(|_| is_last && is_answered)?;
+        let reported = reported.unwrap_or_default();
+        let unreported = self.charge.as_ref().map_or(0, |charge| charge.unreported_output);
         Some(Usage {
             input: (sent / BYTES_PER_TOKEN).max(1),
-            ..reported.unwrap_or_default()
+            output: reported.output.max(unreported),
+            ..reported
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::prices;
+
+    /// A response in the background comes before any output, and reports no usage.
+    #[test]
+    fn a_response_without_usage_counts_as_its_estimate() {
+        let charge = |unreported_output| Charge {
+            principal: "ada".to_owned(),
+            keys: Vec::new(),
+            plan: None,
+            request: None,
+            unreported_output,
+        };
+        for (reported, unreported, tokens) in [
+            (None, 0, 100),
+            (None, 5_000, 5_100),
+            (Some(Usage::default()), 5_000, 5_100),
+            (
+                Some(Usage {
+                    input: 7,
+                    output: 3,
+                    ..Usage::default()
+                }),
+                5_000,
+                10,
+            ),
+        ] {
+            let mut event = ExchangeEvent::new("x", "openai", "POST /v1/responses");
+            event.status = 200;
+            event.charge = Some(Arc::new(charge(unreported)));
+            event.sent_bytes = vec![100 * BYTES_PER_TOKEN];
+            event.tokens = vec![reported];
+            let Some(EntryKind::Spent { amounts, .. }) = event.charged(&prices::table(None).unwrap(), "")
+            else {
+                panic!("nothing was charged");
+            };
+            assert_eq!(amounts.tokens, tokens, "{reported:?} {unreported}");
+        }
     }
 }

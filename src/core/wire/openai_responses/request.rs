@@ -191,7 +191,12 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut BodyWalk) {
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"stream" => facts.stream = json::is_true(value.of(text)),
-        b"max_output_tokens" => facts.cramped = is_cramped(value.of(text)),
+        b"max_output_tokens" => {
+            facts.cramped = is_cramped(value.of(text));
+            facts.output_limit = std::str::from_utf8(value.of(text))
+                .ok()
+                .and_then(|n| n.parse().ok());
+        }
         b"tool_choice" => facts.choice = choice(text, value),
         b"text" => {
             let format = json::get(text, value, "format");
@@ -203,17 +208,22 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut BodyWalk) {
             facts.previous = json::string(text, value).map(|id| PreviousResponse {
                 value,
                 id: id.into_owned(),
-            })
+            });
+            // Whatever a server takes another type for, its owner cannot be checked.
+            facts.names_conversation |= given && facts.previous.is_none();
         }
         b"instructions" => facts.system = given && value.of(text) != b"\"\"",
         b"conversation" => {
             facts.server_side |= given;
             // The provider adds the stored items itself, so a cut could not remove them.
-            facts.names_conversation = given;
+            facts.names_conversation |= given;
         }
         b"store" => facts.unstored = value.of(text) == b"false",
         // The agent polls for the result by id, so no later leg could follow.
-        b"background" => facts.server_side |= json::is_true(value.of(text)),
+        b"background" => {
+            facts.background = json::is_true(value.of(text));
+            facts.server_side |= facts.background;
+        }
         b"prompt_cache_key" => facts.session = json::string(text, value).map(|s| s.into_owned()),
         b"client_metadata" => {
             let named = SESSION_KEYS.iter().find_map(|k| json::get_string(text, value, k));

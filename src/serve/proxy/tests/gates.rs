@@ -93,16 +93,125 @@ async fn agents_and_pages_of_the_config_are_let_in() {
     assert_eq!(upstream.received().len(), table.len() + 1);
 }
 
-#[tokio::test]
-async fn a_client_key_in_two_places_reaches_nobody() {
-    const KEY: &str = "client-key-of-ada";
-    let upstream = Script::saying("{}").await;
-    let mut config = config(&upstream.url);
-    config.clients = vec![ClientKey {
+const KEY: &str = "client-key-of-ada";
+
+fn ada() -> ClientKey {
+    ClientKey {
         name: "ada".to_owned(),
         key: Some(Secret::new(KEY)),
         ..ClientKey::default()
-    }];
+    }
+}
+
+/// Whether upstream gets ada's request.
+async fn reaches(proxy: &Proxy, upstream: &Script, line: &str, lines: &str, body: &str) -> bool {
+    let before = upstream.received().len();
+    let head = format!(
+        "{line} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n{lines}content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let got = proxy.raw(head).await;
+    let is_refused = got.contains("x-baton-error: path_not_allowed");
+    assert!(
+        is_refused || got.starts_with("HTTP/1.1 200"),
+        "{line} {lines}: {got}"
+    );
+    assert_eq!(
+        upstream.received().len() - before,
+        usize::from(!is_refused),
+        "{line}"
+    );
+    !is_refused
+}
+
+/// A server of this network asks for no key, so its own paths would be open to every client.
+#[tokio::test]
+async fn clients_reach_only_models_of_a_server_of_this_network() {
+    let upstream = Script::saying("{}").await;
+    let mut config = config(&upstream.url);
+    let local = config.upstreams["openai"].clone();
+    config.upstreams.insert("ollama".to_owned(), local);
+    let alone = Proxy::start(config.clone());
+    config.clients = vec![ada()];
+    let shared = Proxy::start(config);
+    for (line, expected) in [
+        ("POST /api/chat", true),
+        ("GET /api/tags", true),
+        ("GET /api/ps", true),
+        ("POST /api/show", true),
+        ("GET /u/openai/v1/models", true),
+        ("DELETE /u/ollama/api/delete", false),
+        ("POST /u/ollama/api/pull", false),
+        ("POST /u/ollama/api/push", false),
+        ("POST /u/ollama/api/create", false),
+        ("POST /u/ollama/api/blobs/sha256:aa", false),
+        ("POST /u/openai/v1/load_lora_adapter", false),
+    ] {
+        let body = r#"{"model":"m","messages":[]}"#;
+        assert_eq!(
+            reaches(&shared, &upstream, line, "", body).await,
+            expected,
+            "{line}"
+        );
+        assert!(reaches(&alone, &upstream, line, "", body).await, "{line}");
+    }
+}
+
+/// With the proxy's key, no header of a client may keep its request unread and uncounted.
+#[tokio::test]
+async fn no_header_keeps_a_clients_request_unread() {
+    let (proxy, upstream) = keyed(|config| config.clients = vec![ada()]).await;
+    let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}"#;
+    let headers = [
+        "content-md5: x",
+        "content-digest: sha-256=:x:",
+        "signature-input: x",
+        "x-amz-content-sha256: x\r\nx-amz-date: x",
+    ];
+    for (at, line) in headers.into_iter().enumerate() {
+        let lines = format!("{line}\r\n");
+        assert!(reaches(&proxy, &upstream, "POST /v1/messages", &lines, body).await);
+        let (head, _) = upstream.received().pop().unwrap();
+        assert!(
+            !head.contains(": x\r\n") && head.contains("sk-the-proxys-own"),
+            "{head}"
+        );
+        let event = proxy.events(at + 1).await.pop().unwrap();
+        assert_eq!(event.model.as_deref(), Some("m"), "{line}: it was read");
+    }
+}
+
+/// A body that cannot be read cannot be counted either.
+#[tokio::test]
+async fn a_client_with_a_budget_sends_no_unreadable_body() {
+    for (dollars, expected) in [(0, true), (1_000_000, false)] {
+        let (proxy, upstream) = keyed(|config| {
+            let mut ada = ada();
+            ada.brake.day.microdollars = dollars;
+            config.clients = vec![ada];
+        })
+        .await;
+        let twice = r#"{"model":"m","model":"m","max_tokens":9,"messages":[]}"#;
+        for (lines, body) in [
+            ("content-encoding: x\r\n", "x"),
+            ("content-encoding: gzip, gzip\r\n", "x"),
+            ("", "x"),
+            ("", twice),
+        ] {
+            let reached = reaches(&proxy, &upstream, "POST /v1/messages", lines, body).await;
+            assert_eq!(reached, expected, "{lines} {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_key_in_two_places_reaches_nobody() {
+    let upstream = Script::saying("{}").await;
+    let mut config = config(&upstream.url);
+    config.clients = vec![ada()];
+    for place in config.upstreams.values_mut() {
+        place.paths = vec!["*".to_owned()];
+    }
     let proxy = Proxy::start(config);
     let paths = [
         "/v1/messages",
