@@ -85,7 +85,7 @@ impl App {
             prompts: config.prompts()?,
             prices: prices::table(config.bill.prices.as_deref()).map_err(io::Error::other)?,
             bodies: Budget::new(&config.limits),
-            spill: Spill::new(config.state_dir.clone(), config.limits.request_buffer_bytes),
+            spill: Spill::new(config.state_dir.clone(), &config.limits),
             sessions: Arc::new(
                 Sessions::caching(store, config.limits.cache_bytes)
                     .guarding_ids(config.server.is_shared())

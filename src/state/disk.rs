@@ -214,6 +214,14 @@ pub fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
     builder.create(path)
 }
 
+/// Returns the free space of a directory's file system in bytes, or `None` if it cannot be read.
+///
+/// A directory that does not exist yet has that of the nearest one above it.
+pub fn free_bytes(dir: &Path) -> Option<u64> {
+    let found = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok())?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Flushes a directory, so that the names of its files survive a power loss.
 ///
 /// # Errors

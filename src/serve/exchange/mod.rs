@@ -87,7 +87,11 @@ impl TranscriptHandler for App {
     }
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, searched: ScannedBody) -> AgentResponse {
+async fn run(app: Arc<App>, mut ctx: RequestContext, searched: ScannedBody) -> AgentResponse {
+    ctx.open = match app.spill.open(&ctx.principal, searched.body.len()) {
+        Ok(open) => open,
+        Err(fault) => return ctx.refuse(fault),
+    };
     let Some(received) = read::receive(&app, &ctx, &searched) else {
         return match ctx.check_unread(&app.config) {
             Ok(()) => untouched(&ctx, searched.body).await,

@@ -67,6 +67,7 @@ use self::headers::Sending;
 use self::min_rate::MinRateBody;
 use self::response_body::AgentResponse;
 use self::route::Route;
+use self::spill::OpenRequest;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
 use crate::connections::Peer;
@@ -181,6 +182,8 @@ pub struct RequestContext {
     pub recorder: ExchangeRecorder,
     /// Recording of this exchange for the journal.
     pub recording: Recording,
+    /// The request's part of the client's share of open requests.
+    pub open: Option<Arc<OpenRequest>>,
 }
 
 impl RequestContext {
@@ -332,6 +335,7 @@ fn request_context(
         headers,
         recorder: recorder.clone(),
         recording: recording.clone(),
+        open: None,
     }
 }
 

@@ -84,6 +84,7 @@ impl Stage {
                 target: "/v1/messages".to_owned(),
                 headers: HeaderMap::new(),
                 recorder,
+                open: None,
             },
         }
     }
