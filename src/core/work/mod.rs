@@ -57,6 +57,7 @@ use self::replaced::{SpokenText, Statement, Statements};
 use self::said::words::outlives;
 use self::turns::{IndexedTurn, TurnEnd, calls};
 use self::walk::TranscriptWalk;
+use crate::agents::wordings::UserText;
 use crate::transcript::Transcript;
 
 /// Maximum number of sentences per class; the newest are kept. Each assumption is checked against all later results.
@@ -211,6 +212,25 @@ impl<'i> Work<'i> {
         let text = turn.user_text();
         let said = SpokenText::new(turn.n, true, &text);
         self.statements.marked(said).into_owned()
+    }
+
+    /// The last block of a turn's words that requests something: messages may have waited for the model.
+    pub(crate) fn newest_said(&self, turn: &IndexedTurn<'_>) -> String {
+        let blocks = turn
+            .opening
+            .iter()
+            .rev()
+            .filter(|block| block.kind == UserText::User);
+        let newest = blocks
+            .map(|block| &block.text)
+            .find(|text| !requests::is_reply(text));
+        match newest {
+            Some(text) => self
+                .statements
+                .marked(SpokenText::new(turn.n, true, text))
+                .into_owned(),
+            None => self.said(turn),
+        }
     }
 
     /// Whether a turn only reports a fault, without any wish, and the model then changed files.

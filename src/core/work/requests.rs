@@ -34,6 +34,8 @@ struct AskingWords {
     states_before: Vec<&'static str>,
     before_request: Vec<&'static str>,
     left: Wordings,
+    unsolved: Phrases,
+    unsolved_within: Wordings,
     next_step: Beginnings,
     personal: Phrases,
 }
@@ -64,6 +66,14 @@ pub(crate) fn is_reply(text: &str) -> bool {
 pub(crate) fn is_answer(text: &str) -> bool {
     const MAX_ANSWER_BYTES: usize = 80;
     text.len() <= MAX_ANSWER_BYTES && !sentences(text).any(asks)
+}
+
+/// Whether a message reports that the request before it is not done: `It still fails.`
+pub(crate) fn is_complaint(text: &str) -> bool {
+    /// Maximum size of such a message in bytes. A longer one makes a request of its own.
+    const MAX_COMPLAINT_BYTES: usize = 300;
+    let is_unsolved = |small: &str| ASKING.unsolved.occur_in(small) || ASKING.unsolved_within.occur_in(small);
+    text.len() <= MAX_COMPLAINT_BYTES && is_unsolved(&lower(text)) && !sentences(text).any(asks)
 }
 
 /// The last question in the model's output.
@@ -103,6 +113,12 @@ pub(crate) fn asks(sentence: &str) -> bool {
         || after_clause(rest).is_some_and(asks)
 }
 
+/// Whether a sentence begins with a decision or a correction.
+pub(crate) fn decides(sentence: &str) -> bool {
+    let small = lower(sentence);
+    is_request_at(small.trim_start_matches(|c: char| !c.is_alphanumeric())) == Some(false)
+}
+
 /// Whether a lower-case sentence begins with a request, or else with a decision or a correction.
 ///
 /// `None` if the sentence begins with neither.
@@ -131,7 +147,7 @@ fn is_request_at(rest: &str) -> Option<bool> {
 }
 
 /// Whether a lower-case sentence is a question, by its mark or, in languages that need none, by its last clause.
-pub(super) fn is_question(small: &str) -> bool {
+pub(crate) fn is_question(small: &str) -> bool {
     // A smiley may follow the mark.
     let end = small.trim_end_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '?' | '？'));
     let last = end.rsplit(['，', ',', '。']).next().unwrap_or_default();
@@ -206,7 +222,7 @@ pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         return 0;
     };
     while at > 0 {
-        let goes_on = lets_go_on(&turns[at]);
+        let goes_on = lets_go_on(&turns[at]) || is_complaint(&turns[at].user_text());
         // A new request after a question drops the question.
         let unfinished = match turns[at - 1].ended {
             TurnEnd::Answered => answers(&turns[at - 1], &turns[at]),
@@ -253,6 +269,9 @@ pub(super) fn is_all_done(turns: &[IndexedTurn<'_>], current: usize, facts: &See
 pub(super) fn finished(turns: &[IndexedTurn<'_>], checks: &[SeenVerification]) -> Vec<SeenStatement> {
     let mut found: Vec<SeenStatement> = Vec::new();
     for turn in turns {
+        if is_complaint(&turn.user_text()) {
+            found.retain(|known| known.turn + 1 < turn.n);
+        }
         let asked = turn.opening.iter().filter(|text| text.kind == UserText::User);
         for request in asked.filter(|text| text.text.len() <= SENTENCE) {
             let text = one_line(&request.text, SENTENCE);

@@ -27,7 +27,7 @@ pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources};
 pub use user::UserMessages;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use self::block::BlockWriter;
 use self::prompt_index::{PromptIndex, plain};
@@ -68,7 +68,11 @@ const TODOS: usize = 12;
 /// Maximum number of changed files in the block; the newest are kept.
 const MAX_FILES: usize = 10;
 /// Divisor of the budget: that part of it stays free of rules, for other sentences.
-const RESERVE: usize = 3;
+const RESERVE: usize = 2;
+/// Size in bytes of a message's sentences that come by their own rank: more than the longest sentence. The further ones
+/// have the rank [`BEYOND`], so that a message with much to say does not displace the others.
+const SHARE: usize = 600;
+const BEYOND: usize = newest::LAST - 1;
 /// Maximum number of carried contradicted claims.
 const CLAIMS: usize = 3;
 
@@ -201,14 +205,14 @@ impl Lacking {
         }
     }
 
-    /// Adds rules, newest first. Prohibitions have priority if not all rules fit.
+    /// Adds rules, newest first. Prohibitions have priority if not all rules fit, and explicit rules over others.
     ///
     /// A rule that the newest message quotes counts as included.
     fn rules(&mut self, rules: &[Rule], finished: &[SeenStatement], newest: Option<&str>) {
         let shown = newest.map(PromptIndex::from_prompt);
         let first = self.items.len();
         let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();
-        ranked.sort_by_key(|(at, rule)| (!rule.forbids, *at));
+        ranked.sort_by_key(|(at, rule)| (!rule.forbids, rule.seems, *at));
         let mut places = Vec::new();
         for (at, rule) in ranked {
             let is_quoted = shown
@@ -239,20 +243,15 @@ impl Lacking {
 
     /// Adds the other sentences, one line per message.
     ///
-    /// Wishes for the state of a thing come first, then other sentences that decide something, the rest, those that ask, and
-    /// requests that are done. Sentences with few words count as those that ask.
+    /// The best come first, as far as their message has a share, and requests that are done come last.
     fn rest(&mut self, sentences: &[SaidSentence], newest: Option<&str>, done: &[SeenStatement]) {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let done: HashSet<String> = done.iter().map(|done| plain(&done.text)).collect();
         let is_done = |one: &SaidSentence| done.contains(&plain(&one.text));
         let rank = |one: &SaidSentence, kind: CarriedKind| match kind {
-            CarriedKind::Done => 4,
-            _ if one.asks => 3,
-            _ if one.wishes => 0,
-            _ if one.leans => 1,
-            _ if one.is_slight() => 3,
-            _ => 2,
+            CarriedKind::Done => newest::LAST + 1,
+            _ => one.rank,
         };
         let left = sentences.iter().filter(|one| !is_shown(&one.text));
         let kind_of = |one: &SaidSentence| {
@@ -265,19 +264,27 @@ impl Lacking {
         let left = left.map(|one| (one, kind_of(one), CarriedState::InPrompt));
         let mut left: Vec<(&SaidSentence, CarriedKind, CarriedState)> = left.collect();
         // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
-        for of_rank in 0..=4 {
-            for (sentence, kind, state) in left
-                .iter_mut()
-                .filter(|(one, kind, _)| rank(one, *kind) == of_rank)
-            {
-                if !self.index.has(&sentence.text, false) {
-                    let fits = self.block.takes(*kind, &sentence.text);
-                    *state = if fits {
-                        CarriedState::Added
-                    } else {
-                        CarriedState::LeftOut
-                    };
-                }
+        let mut order: Vec<usize> = (0..left.len()).collect();
+        order.sort_by_key(|at| rank(left[*at].0, left[*at].1));
+        let mut shares: HashMap<usize, usize> = HashMap::new();
+        let ranked = order.into_iter().map(|at| {
+            let (one, kind, _) = &left[at];
+            let share = shares.entry(one.message).or_default();
+            *share += one.text.len();
+            let least = if *share > SHARE { BEYOND } else { 0 };
+            (rank(one, *kind).max(least), at)
+        });
+        let mut order: Vec<(usize, usize)> = ranked.collect();
+        order.sort_by_key(|(rank, _)| *rank);
+        for (_, at) in order {
+            let (sentence, kind, state) = &mut left[at];
+            if !self.index.has(&sentence.text, false) {
+                let fits = self.block.takes(*kind, &sentence.text);
+                *state = if fits {
+                    CarriedState::Added
+                } else {
+                    CarriedState::LeftOut
+                };
             }
         }
         for message in left.chunk_by(|(one, ..), (next, ..)| one.message == next.message) {

@@ -15,7 +15,8 @@ use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements, gives_value};
-use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement, words};
+use crate::work::said::score::Score;
+use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
 use crate::work::{self, SeenStatement, requests};
 
 /// Maximum kept size of the newest message in bytes.
@@ -65,7 +66,8 @@ impl LeftOut {
 
 /// The newest message.
 ///
-/// If it only answers the model or tells it to continue, the previous message and the model's question belong to it.
+/// If it only answers the model or tells it to continue, the previous message and the model's question belong to it. So
+/// does the previous message if this one reports that it is not done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewestMessage {
     request: Option<String>,
@@ -80,25 +82,18 @@ pub struct SaidSentence {
     /// The number of the message.
     pub message: usize,
     pub text: String,
-    /// Whether the sentence decides, wishes or corrects something.
-    pub leans: bool,
-    /// Whether the sentence wishes or decides the state of a thing.
-    pub wishes: bool,
-    /// Whether the sentence asks for something, which may be done by now.
-    pub asks: bool,
+    /// Rank among the sentences, from 0.
+    pub rank: usize,
 }
 
-impl SaidSentence {
-    /// Whether the sentence says little by itself: `all there`, `这样了`.
-    pub(super) fn is_slight(&self) -> bool {
-        /// Four words.
-        const MIN_LETTERS: usize = 24;
-        // A character of Chinese or Japanese says as much as four letters.
-        let letters = |c: char| if c > '\u{2e80}' { 4 } else { 1 };
-        let size: usize = self.text.chars().map(letters).sum();
-        size < MIN_LETTERS && !self.text.contains(|c: char| c.is_ascii_digit())
-    }
-}
+/// Scores that a sentence of each rank has at least; one with a lower score has the rank [`LAST`].
+const RANKS: [i32; 5] = [75, 25, -25, -75, -125];
+
+/// Rank of sentences that say little, or only ask for something.
+pub(super) const LAST: usize = RANKS.len() + 1;
+
+/// Added to the score of a sentence that states a value.
+const VALUE: i32 = 50;
 
 /// Whether a sentence has a number that is not a mere count: a port, a version, an address.
 fn has_number(text: &str) -> bool {
@@ -115,6 +110,7 @@ struct Candidate {
     at: (usize, usize),
     /// The effect on later work; `None` if the sentence neither is a rule nor lifts one.
     saying: Option<RuleStatement>,
+    score: Score,
     /// The sentence as it was said, on one line.
     text: String,
 }
@@ -145,19 +141,21 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
         let typed = said::in_lines(text.lines(), &markers).into_iter();
-        let mut sayings: Vec<_> = typed.map(|one| (one.saying, one.whole())).collect();
-        let has_force = sayings.iter().any(|(saying, _)| saying.is_some());
+        let mut sayings: Vec<_> = typed.map(|one| (one.saying, one.score, one.whole())).collect();
+        let has_force = sayings.iter().any(|(saying, ..)| saying.is_some());
         if turn < carried && !has_force {
             // No rule by its own words: it was carried because it replaced a rule.
-            sayings = vec![(Some(RuleStatement::Holds), text.clone())];
+            sayings = vec![(Some(RuleStatement::Holds), Score::default(), text.clone())];
         }
         // `These rules hold:` means nothing without the lines after it.
         let is_heading = |text: &str| text.trim_end().ends_with([':', '：']);
-        let place = move |(n, (saying, text)): (usize, (Option<RuleStatement>, String))| Candidate {
-            at: (turn, n),
-            saying: saying.filter(|_| !is_heading(&text)),
-            text,
-        };
+        let place =
+            move |(n, (saying, score, text)): (usize, (Option<RuleStatement>, Score, String))| Candidate {
+                at: (turn, n),
+                score,
+                saying: saying.filter(|_| !is_heading(&text)),
+                text,
+            };
         sayings.into_iter().enumerate().map(place)
     });
     let is_quoted = |one: &Candidate| {
@@ -190,7 +188,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let is_rest = |one: &&Candidate| {
         let is_other =
             matches!(one.saying, None | Some(RuleStatement::Lifts)) && !requests::is_reply(&one.text);
-        one.at.0 >= since && is_other && !is_replaced(one)
+        one.at.0 >= since && is_other && !said::is_stub(&one.text) && !is_replaced(one)
     };
     let rest = candidates.iter().rev().filter(is_rest).take(MAX_SENTENCES);
     let rest = rest.filter_map(|one| held.sentence(one)).collect();
@@ -216,21 +214,17 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
         |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !has_edge(text));
     let text = clean(whole(last))?;
     let is_answer = !last.asked.is_empty() && requests::is_answer(&text);
-    if !is_answer && !requests::is_reply(&last.text) {
-        return Some(NewestMessage {
-            text,
-            ..NewestMessage::default()
-        });
-    }
-    let request = before
-        .iter()
-        .rev()
-        .find(|message| !requests::is_reply(&message.text));
+    let is_reply = is_answer || requests::is_reply(&last.text);
+    let is_complaint = |text: &str| requests::is_complaint(text);
+    let is_request = |text: &str| !requests::is_reply(text) && !is_complaint(text);
+    let request = before.iter().rev().find(|message| is_request(&message.text));
+    let request = request.filter(|_| is_reply || is_complaint(&last.text));
+    let asked = Some(one_line(&last.asked, MAX_SENTENCE_BYTES)).filter(|_| is_reply);
     Some(NewestMessage {
         request: request.and_then(|message| clean(whole(message))),
-        asked: clean(one_line(&last.asked, MAX_SENTENCE_BYTES)),
+        asked: asked.and_then(clean),
         text,
-        is_reply: true,
+        is_reply,
     })
 }
 
@@ -296,11 +290,11 @@ impl<'r> ActiveRules<'r> {
     }
 
     fn add(&mut self, candidate: &Candidate, statements: &Statements<'_>) {
-        let Candidate { at, saying, text } = candidate;
-        if *saying == Some(RuleStatement::Lifts) {
+        let Candidate { at, saying, text, .. } = candidate;
+        let Some(saying) = saying.filter(|saying| *saying != RuleStatement::Lifts) else {
             self.lifting.push(Statement::from_sentence(text));
             return;
-        }
+        };
         let statement = Statement::from_sentence(text);
         if self.lifting.iter().any(|later| said::lifts(later, &statement)) {
             return;
@@ -313,23 +307,27 @@ impl<'r> ActiveRules<'r> {
             let is_known = rules.any(|((turn, _), rule)| *turn == by.turn && has_word(&rule.text, by.text));
             // The report of a fault may name a value, and replaces no rule.
             if !is_known && !said::describes(by.text) {
-                let forbids = by.statement.forbids;
+                let saying = match by.statement.forbids {
+                    true => RuleStatement::Forbids,
+                    false => RuleStatement::Holds,
+                };
                 // `usize::MAX` sorts it as the newest sentence of its message.
-                self.hold((by.turn, usize::MAX), by.text, forbids, by.replaced.is_some());
+                self.hold((by.turn, usize::MAX), by.text, saying, by.replaced.is_some());
             }
         }
         // A rule that is only possibly replaced stays, and is marked.
         if !matches!(fate, Some((Relation::Surely, _))) {
-            self.hold(*at, text, *saying == Some(RuleStatement::Forbids), fate.is_some());
+            self.hold(*at, text, saying, fate.is_some());
         }
     }
 
-    fn hold(&mut self, at: (usize, usize), text: &str, forbids: bool, replaced: bool) {
+    fn hold(&mut self, at: (usize, usize), text: &str, saying: RuleStatement, replaced: bool) {
         let text = self.clean(text);
         if self.known.insert(plain(&text)) {
             let rule = Rule {
                 text,
-                forbids,
+                forbids: saying == RuleStatement::Forbids,
+                seems: saying == RuleStatement::Seems,
                 replaced,
                 message: String::new(),
             };
@@ -340,16 +338,13 @@ impl<'r> ActiveRules<'r> {
     /// A sentence that is not a rule; `None` if it was repeated later.
     fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
         let text = self.clean(&candidate.text);
-        let outlives = words::outlives(&text);
-        let asks = !outlives && requests::asks(&text);
-        let wishes = outlives || !asks && words::wishes(&text) || gives_value(&text) && has_number(&text);
-        let leans = wishes || words::leans(&text);
+        let is_value = gives_value(&text) && has_number(&text);
+        let score = candidate.score.keeps + if is_value { VALUE } else { 0 };
+        let rank = RANKS.iter().position(|least| score >= *least);
         self.known.insert(plain(&text)).then_some(SaidSentence {
             message: candidate.at.0,
             text,
-            leans,
-            wishes,
-            asks,
+            rank: rank.unwrap_or(LAST),
         })
     }
 

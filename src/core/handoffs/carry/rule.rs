@@ -21,6 +21,8 @@ pub struct Rule {
     pub text: String,
     /// Whether the rule forbids something.
     pub forbids: bool,
+    /// Whether no explicit words make it a rule.
+    pub seems: bool,
     /// Whether a later statement has another value, possibly for the same thing.
     pub replaced: bool,
     /// The whole message of the rule, on one line; empty if it comes from an earlier handoff.
@@ -197,6 +199,21 @@ mod tests {
         assert_eq!(
             found("- Should it list the old ones? → No, only the newest.\n- Why is it slow?"),
             ["Should it list the old ones? → No, only the newest."]
+        );
+    }
+
+    #[test]
+    fn statements_of_a_long_request_are_rules_by_their_features() {
+        let request = "Build a page for the library.\n- The shelf should be shown on the left, with the titles of all its books.\n\
+                       - Jedes Buch soll auf einer eigenen Seite stehen.\n- 每本书都应该有封面。\n- We saw two printers in the hall.\n\
+                       - Is there a door?";
+        assert_eq!(
+            found(request),
+            [
+                "每本书都应该有封面。",
+                "Jedes Buch soll auf einer eigenen Seite stehen.",
+                "The shelf should be shown on the left, with the titles of all its books."
+            ]
         );
     }
 

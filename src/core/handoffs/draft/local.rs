@@ -228,7 +228,7 @@ impl DraftBuilder<'_, '_> {
         let work = self.work;
         let is_request = |turn: &&IndexedTurn<'_>| requests::is_request(&work.turns, turn);
         let of_task = work.of_task().rfind(is_request).or_else(|| work.of_task().next());
-        let typed = of_task.map(|turn| (turn.n, goal_in(&work.said(turn))));
+        let typed = of_task.map(|turn| (turn.n, goal_in(&work.newest_said(turn))));
         let typed = typed.filter(|(_, goal)| !goal.is_empty());
         let (turn, goal) = match (typed, work.all_done) {
             (Some((turn, goal)), true) => (turn, format!("{LAST_GOAL}{goal}")),

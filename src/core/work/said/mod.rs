@@ -2,6 +2,7 @@
 
 mod clause;
 mod rule;
+pub(crate) mod score;
 mod typed;
 pub(crate) mod words;
 
@@ -14,6 +15,7 @@ use super::excerpt::{one_line, pieces};
 use super::markers::{self, AnchoredSentence, SentenceClass};
 use super::replaced::{Statement, gives_value};
 use super::requests;
+use rule::TypedSentence;
 
 /// Maximum size of a user's text whose values are kept, in bytes; a longer one is a file or a log.
 const TOLD: usize = 1200;
@@ -30,12 +32,12 @@ pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentenc
     let mut found = Vec::new();
     let mut add = |class: SentenceClass, sentence: &str| {
         let (by_user, text) = (true, one_line(sentence, MAX_SENTENCE_BYTES));
-        if !requests::is_reply(&text) && seen.insert(text.clone()) {
+        if !is_stub(&text) && !requests::is_reply(&text) && seen.insert(text.clone()) {
             found.push(AnchoredSentence { class, by_user, text });
         }
     };
     for one in in_lines(typed(text), constraints) {
-        let class_of = |sentence: &str| class(one.saying, sentence, has_values);
+        let class_of = |sentence: &str| class(&one, sentence, has_values);
         match requests::asks(&one.context) {
             // The request ends with its turn, and the rule holds beyond it.
             true => {
@@ -51,16 +53,28 @@ pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentenc
     found
 }
 
-fn class(saying: Option<RuleStatement>, sentence: &str, has_values: bool) -> SentenceClass {
-    match saying {
+/// Minimum score of a sentence that asks for something in other words than `requests.toml` has.
+const MIN_ASK_SCORE: i32 = 50;
+
+fn class(one: &TypedSentence, sentence: &str, has_values: bool) -> SentenceClass {
+    let fact = || has_values && gives_value(sentence);
+    let seems_to_ask = || one.score.asks >= MIN_ASK_SCORE && !requests::decides(sentence) && !fact();
+    let asks = || requests::asks(sentence) || seems_to_ask();
+    match one.saying {
         Some(RuleStatement::Forbids | RuleStatement::Holds) => SentenceClass::Constraint,
         Some(RuleStatement::Lifts) => SentenceClass::Lift,
-        None if requests::asks(sentence) && !words::outlives(sentence) => SentenceClass::Asked,
-        None => markers::users_class(sentence).unwrap_or_else(|| match has_values && gives_value(sentence) {
+        None if asks() && !words::outlives(sentence) => SentenceClass::Asked,
+        None | Some(RuleStatement::Seems) => markers::users_class(sentence).unwrap_or_else(|| match fact() {
             true => SentenceClass::Fact,
             false => SentenceClass::Said,
         }),
     }
+}
+
+/// Whether a sentence means nothing by itself: it announces other lines, or only refers to files.
+pub(crate) fn is_stub(text: &str) -> bool {
+    let is_reference = |word: &str| word.starts_with('@') || word.starts_with("#file:");
+    text.trim_end().ends_with([':', '：']) || text.split_whitespace().all(is_reference)
 }
 
 /// Whether a later sentence lifts an earlier rule: at least two thirds of its words are in the rule.

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::clause::{self, Clause, begins_with, goes_on};
+use super::score::Score;
 use super::words::{self, WORDS};
 use crate::text::phrases::{Beginnings, Phrases, Wordings};
 use crate::text::prose::{has_word, list_item, lower, sentences};
@@ -18,6 +19,8 @@ pub(crate) enum RuleStatement {
     Holds,
     /// Lifts an earlier rule.
     Lifts,
+    /// Seems to hold from now on, by its score only.
+    Seems,
 }
 
 /// A sentence of the user, with its effect on later work.
@@ -27,15 +30,19 @@ pub(crate) struct TypedSentence {
     /// The sentence before it, if it refers back to that; otherwise empty.
     pub(crate) context: String,
     pub(crate) text: String,
+    /// Whether the sentence is an item of a list.
+    pub(super) is_item: bool,
+    pub(crate) score: Score,
 }
 
 impl TypedSentence {
     pub(crate) fn new(saying: Option<RuleStatement>, text: impl Into<String>) -> Self {
-        let (context, text) = (String::new(), text.into());
         Self {
             saying,
-            context,
-            text,
+            context: String::new(),
+            text: text.into(),
+            is_item: false,
+            score: Score::default(),
         }
     }
 
@@ -75,6 +82,7 @@ pub(crate) fn in_lines<'t>(
             },
             _ => one,
         });
+        let ones = ones.map(|one| TypedSentence { is_item, ..one });
         let ones: Vec<TypedSentence> = ones.collect();
         above_list =
             above_list.filter(|rule| is_below(line, rule) && ones.iter().all(|one| one.saying.is_none()));
@@ -88,8 +96,18 @@ pub(crate) fn in_lines<'t>(
         let is_above = last.is_some_and(|one| one.saying.is_some() && one.text.ends_with(':'));
         above_list = is_above.then_some(line);
     }
+    let count = found.len();
+    for (at, one) in found.iter_mut().enumerate() {
+        one.score = Score::new(&one.text, one.is_item, at, count);
+        if one.saying.is_none() && one.score.holds >= MIN_RULE_SCORE {
+            one.saying = Some(RuleStatement::Seems);
+        }
+    }
     found
 }
+
+/// Minimum score of a rule that no explicit words make one.
+const MIN_RULE_SCORE: i32 = 75;
 
 /// The force of a heading above a list, and the heading without list markers: `Do not:`, `5. Code style:`.
 fn force_of_heading(line: &str) -> Option<(RuleStatement, &str)> {

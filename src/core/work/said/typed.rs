@@ -14,6 +14,7 @@ use crate::text::table;
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct PasteWords {
     own_tags: Vec<&'static str>,
+    buttons: Beginnings,
     introduces: Wordings,
     file_headings: Beginnings,
     symbols: Beginnings,
@@ -23,12 +24,16 @@ struct PasteWords {
 
 static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("pastes.toml")));
 
+/// Heading over the user's own words in a message that Codex's editor extension completed.
+const OWN_HEADING: &str = "## My request for Codex:";
+
 /// The lines that a user typed.
 ///
 /// Excludes code, quotations, tagged blocks, numbered listings, markers, and everything after a file's heading or an
 /// announcement of a paste. Quoted text may contain the end of a quotation. Therefore code ends with the last fence, and a
 /// block with the last closing tag of its name.
 pub(crate) fn typed(text: &str) -> Vec<&str> {
+    let text = text.split_once(OWN_HEADING).map_or(text, |(_, own)| own);
     let pasted = pasted(text);
     let closed = closed_tags(text);
     let fences = text.lines().filter(|line| is_fence(line.trim())).count();
@@ -54,6 +59,7 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
             || trimmed.starts_with('>')
             || is_listing(trimmed)
             || is_mark(trimmed)
+            || WORDS.buttons.begin(trimmed)
         {
             continue;
         }
@@ -103,6 +109,12 @@ const MAX_WORD_BYTES: usize = 250;
 /// Number of lines above which a message may be a pasted document.
 const MAX_TYPED_LINES: usize = 40;
 
+/// Minimum number of lines with bold words in a model's answer. Users rarely emphasize.
+const MIN_BOLD: usize = 4;
+
+/// Minimum number of headings below the title that a document begins with.
+const MIN_HEADINGS: usize = 2;
+
 /// Minimum number of lines with a tab at their end, as in a table that was copied from a page.
 const MIN_ROWS: usize = 3;
 
@@ -111,8 +123,8 @@ const PADDING: &str = "        ";
 
 /// The range of `text` that seems to be pasted.
 ///
-/// The range reaches from the first to the last line that a program printed. In a long text with headings, everything between
-/// the first and the last paragraph counts as pasted.
+/// The range reaches from the first to the last line that a program printed, or to that with bold words. In a long text with
+/// headings, everything between the first and the last paragraph counts as pasted, and all of it if it begins with a title.
 fn pasted(text: &str) -> Option<Range<usize>> {
     let mut at = 0;
     let lines = text.split_inclusive('\n').map(|line| {
@@ -133,10 +145,21 @@ fn pasted(text: &str) -> Option<Range<usize>> {
     if let Some(first) = printed.next() {
         return Some(first.start..printed.next_back().unwrap_or(first).end);
     }
+    let mut bold = lines
+        .iter()
+        .filter(|(_, line)| line.matches("**").nth(1).is_some());
+    if bold.clone().nth(MIN_BOLD - 1).is_some() {
+        let (first, last) = (bold.next()?, bold.next_back()?);
+        return Some(first.0.start..last.0.end);
+    }
     let headings = lines
         .iter()
         .filter(|(_, line)| line.starts_with('#') && line.contains("# "))
         .count();
+    let is_below = |(_, line): &&(Range<usize>, &str)| line.starts_with("##");
+    if text.starts_with("# ") && lines.iter().filter(is_below).nth(MIN_HEADINGS - 1).is_some() {
+        return Some(0..text.len());
+    }
     if lines.len() <= MAX_TYPED_LINES || headings < 2 {
         return None;
     }
@@ -167,13 +190,30 @@ fn is_printed(line: &str) -> bool {
         || is_pair(line)
         || is_frame(line)
         || WORDS.levels.contains(&bare)
+        || line.starts_with('[') && WORDS.levels.iter().any(|level| level.eq_ignore_ascii_case(bare))
         || WORDS.printed.begin(line)
         || WORDS.symbols.begin(line)
         || line.starts_with("| ") && !line.ends_with('|')
         || has_colours(line)
+        || has_run(line)
+        || is_prompt(line)
         || has_time()
         || is_place(bare)
         || is_commit(line)
+}
+
+/// Whether a line has a run of dots or dashes that fills it: `build ........ ok`.
+fn has_run(line: &str) -> bool {
+    let mut runs = ["............", "────────────", "════════════", "━━━━━━━━━━━━"].iter();
+    runs.any(|run| line.contains(run))
+}
+
+/// Whether a line begins with the prompt of a shell: `PS C:\work> ls`, `C:\work>ls`, `root@host:~# ls`.
+fn is_prompt(line: &str) -> bool {
+    let line = line.strip_prefix("PS ").unwrap_or(line);
+    let first = line.split_whitespace().next().unwrap_or_default();
+    line.get(1..3) == Some(":\\") && line.contains('>')
+        || first.contains('@') && first.contains(':') && first.ends_with(['$', '#'])
 }
 
 /// Whether a line is a member of a JSON object: `"name": "value",`.
@@ -227,7 +267,7 @@ fn is_time(word: &str, may_be_date: bool) -> bool {
 
 /// Whether a word is a position in a file: `src/a.rs:12`, `src/a.rs:12:5`.
 fn is_place(word: &str) -> bool {
-    let mut parts = word.split(':');
+    let mut parts = word.split([':', '(', ',']);
     let file = parts.next().unwrap_or_default();
     let line = parts.next().unwrap_or_default();
     file.contains('.') && !file.contains("//") && !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit())
@@ -365,6 +405,21 @@ mod tests {
             ),
             ("Do this:\nfor (const x of all) {\nnever(x);\nThen stop.", 2),
             ("Take these:\nOrders\t\nNever\t\nBills\t\nThen stop.", 2),
+            ("It hangs\nPS C:\\shop> run\nnever\nroot@hall:~# run\nWhy?", 2),
+            (
+                "It hangs\nbuild ............. ok\nnever\n[Warning: hall] never\nWhy?",
+                2,
+            ),
+            ("It fails\nshop\\hall.cs(7,12): never\nWhy?", 2),
+            ("# Shop\n## Hall\nNever.\n## Door\nNever.", 0),
+            ("# Shop\nNever.\n# Hall\nNever.", 4),
+            (
+                "Take this:\n**A** b\nnever\n**C** d\n**E** f\nnever\n**G** h\nThen stop.",
+                2,
+            ),
+            ("## My request for Codex:\nMend it.", 1),
+            ("# Context\nnever\n## My request for Codex:\nMend it.", 1),
+            ("How can I resolve this? If you propose a fix, never mind.", 0),
             ("curl -X POST \\\n-H 'Accept: never' \\\nWhy?", 1),
         ] {
             assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));

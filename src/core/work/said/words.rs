@@ -29,10 +29,6 @@ pub(crate) struct RuleWords {
     pub(super) describes: Phrases,
     pub(super) forbids_within: Wordings,
     pub(super) holds_within: Wordings,
-    leans: Phrases,
-    leans_within: Wordings,
-    wishes: Phrases,
-    wishes_within: Wordings,
     outlives_first: Beginnings,
     outlives: Phrases,
     outlives_within: Wordings,
@@ -50,22 +46,6 @@ pub(crate) struct RuleWords {
 }
 
 pub(crate) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(include_str!("rules.toml")));
-
-/// Whether a sentence decides, wishes or corrects something.
-pub(crate) fn leans(sentence: &str) -> bool {
-    let small = lower(sentence);
-    WORDS.leans.occur_in(&small) || WORDS.leans_within.occur_in(&small)
-}
-
-/// Whether a sentence wishes or demands a state of a thing.
-pub(crate) fn wishes(sentence: &str) -> bool {
-    let small = lower(sentence);
-    // `I want to see it` and `I want you to move it` are requests.
-    let mut wants = small.split("want ").skip(1);
-    wants.any(|rest| !["to ", "you "].iter().any(|word| rest.starts_with(word)))
-        || WORDS.wishes.occur_in(&small)
-        || WORDS.wishes_within.occur_in(&small)
-}
 
 /// Whether a request outlives its turn, because it decides the state of a thing.
 ///

@@ -199,6 +199,59 @@ fn a_reply_stands_with_what_it_answers() {
 }
 
 #[test]
+fn a_report_that_a_request_is_not_done_stands_with_it() {
+    let open = "Open the page in a new tab after the upload.";
+    for report in [
+        "It still opens in the same tab.",
+        "same error",
+        "Es geht immer noch nicht.",
+        "还是不行",
+    ] {
+        let messages = [user(open), model("Done."), user(report)];
+        let expected = format!("<carried-over>\n{NEWEST}\n- {open}\n  {report}\n</carried-over>");
+        assert_eq!(behind(&messages, 600), expected);
+    }
+    let messages = [user(open), model("Done."), user("Now print the index again.")];
+    assert_contains(
+        &behind(&messages, 600),
+        &format!("{NEWEST}\n- Now print the index again.\n{SAID}"),
+    );
+}
+
+#[test]
+fn a_message_with_much_to_say_leaves_room_for_others() {
+    let wish = "I want the titles to stand above the pages.";
+    let much: Vec<String> = (0..40)
+        .map(|n| format!("The shelf number {n} should be as wide as the hall."))
+        .collect();
+    let messages = [
+        user(wish),
+        model("Ok."),
+        user(&much.join(" ")),
+        model("Ok."),
+        user("Where is the button?"),
+    ];
+    let block = behind(&messages, 300);
+    assert!(block.contains(wish) && block.contains("shelf number"), "{block}");
+}
+
+#[test]
+fn lines_that_only_announce_or_refer_are_left_out() {
+    let messages = [
+        user("@pages/index.md @pages/shelf.md"),
+        model("Ok."),
+        user("A few more things:"),
+        model("Yes?"),
+        user("Where is the button?"),
+    ];
+    let block = behind(&messages, 600);
+    assert!(
+        !block.contains("@pages") && !block.contains("few more"),
+        "{block}"
+    );
+}
+
+#[test]
 fn a_small_budget_has_room_for_a_rule_beside_the_newest_message() {
     let request = "Port the exporter to the new interface, with all of its options, its tests and its pages, and then look at the importer.";
     let messages = [user("Never touch `migrations/`."), model("Ok."), user(request)];
@@ -293,7 +346,7 @@ fn a_wish_for_a_state_comes_before_other_decisions() {
         messages.extend([model("Go on."), user(said)]);
     }
     messages.extend([model("Go on."), user("Where is the button?")]);
-    let block = behind(&messages, 75);
+    let block = behind(&messages, 60);
     assert!(block.contains(wish) && !block.contains("alphabet"), "{block}");
 }
 

@@ -336,6 +336,34 @@ fn statements_of_finished_requests_hold_and_the_requests_are_done() {
 }
 
 #[test]
+fn a_request_that_the_user_reports_as_not_done_is_open() {
+    let messages = [
+        user("Print the index on the second printer."),
+        model("Done."),
+        user("Open the page in a new tab."),
+        model("Done."),
+        user("It still opens in the same one."),
+    ];
+    let local = local(&messages);
+    let (live, done) = local.split_once("Earlier requests. They are done").expect(&local);
+    assert!(
+        live.contains("Open the page") && !done.contains("Open the page"),
+        "{local}"
+    );
+    assert!(done.contains("Print the index"), "{local}");
+}
+
+#[test]
+fn the_goal_is_the_last_of_the_messages_that_waited() {
+    let content: Vec<Value> = ["Print the index.", "Now write the changelog.", "continue please"]
+        .iter()
+        .map(|text| json!({"type": "text", "text": text}))
+        .collect();
+    let local = local(&[json!({"role": "user", "content": content})]);
+    assert_contains(&local, "Goal (the last open request): Now write the changelog.\n");
+}
+
+#[test]
 fn a_first_request_that_states_nothing_else_is_one_of_the_finished_ones() {
     let long =
         "Look at the exporter, the importer, the reader, the writer and the pages about them. ".repeat(5);
