@@ -4,13 +4,16 @@
 
 const { spawn } = require("node:child_process");
 const { constants } = require("node:os");
+const { version } = require("../package.json");
 
 function binary() {
   const carrier = `baton-llm-${process.platform}-${process.arch}`;
   try {
+    // npm may have left one of another version in a directory above.
+    if (require(`${carrier}/package.json`).version !== version) throw new Error(carrier);
     return require.resolve(`${carrier}/bin/baton`);
   } catch {
-    console.error(`error: npm did not install ${carrier}, which has the binary`);
+    console.error(`error: npm did not install ${carrier}, which has the binary of ${version}`);
     console.error("  help: install without --omit=optional; where there is no such package: cargo install baton-llm");
     process.exit(69);
   }

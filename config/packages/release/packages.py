@@ -38,7 +38,7 @@ def archive(build):
 
 
 def npm(build):
-    """`baton-llm-OS-CPU`, with the binary, and `baton-llm`, which depends on all of them and starts the right one."""
+    """`baton-llm-OS-CPU`, with the binary, and `baton-llm`, which depends on those that are built and starts the right one."""
     system, cpu = NPM_NAMES[build.target]
     name = npm_carrier(build.target)
     folder = fresh(build.out.parent / "npm" / name)
@@ -55,7 +55,8 @@ def npm_launcher(out):
     (folder / "bin").mkdir()
     shutil.copy2(PACKAGES / "npm" / "baton.js", folder / "bin" / "baton.js")
     copy_examples(folder)
-    carriers = sorted({npm_carrier(target) for target in NPM_NAMES})
+    # npm passes over an optional package that does not exist, and the launcher would have no binary there.
+    carriers = sorted(name for name in {npm_carrier(target) for target in NPM_NAMES} if (out / f"{name}-{version()}.tgz").exists())
     described = {
         "name": "baton-llm",
         "bin": {"baton": "bin/baton.js"},
