@@ -23,6 +23,18 @@ pub(super) struct Out {
     width: Option<usize>,
 }
 
+/// Quotes a string for CSV.
+///
+/// Names of models come from requests: a spreadsheet must not take one for a formula.
+pub(super) fn csv_text(text: &str) -> String {
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        "'"
+    } else {
+        ""
+    };
+    format!("\"{guard}{}\"", text.replace('"', "\"\""))
+}
+
 /// Width of a terminal that does not report one, in columns.
 const COLUMNS: usize = 100;
 
@@ -199,6 +211,21 @@ pub(super) fn age(then_ms: u64, now_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_in_csv_is_not_a_formula() {
+        for (name, expected) in [
+            ("claude-opus-5-5", "\"claude-opus-5-5\""),
+            ("=HYPERLINK(\"x\",\"y\")", "\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@SUM(1)", "\"'@SUM(1)\""),
+            ("\t=1", "\"'\t=1\""),
+            ("\r=1", "\"'\r=1\""),
+        ] {
+            assert_eq!(csv_text(name), expected);
+        }
+    }
 
     #[test]
     fn nothing_but_styles_is_printed_raw() {

@@ -10,7 +10,7 @@ use anstyle::{AnsiColor, Style};
 use super::exit::CliResult;
 use super::journal::{FIRST_RUN, full_key};
 use super::load_state;
-use super::output::{Out, first_line, plural, short};
+use super::output::{Out, csv_text, first_line, plural, short};
 use super::state_args::{StateArgs, named, period_start};
 use baton_core::bill::{PriceTable, TokenCounts};
 use baton_core::text::date::{PeriodStart, rfc3339};
@@ -139,8 +139,7 @@ fn csv(groups: &[BillSum]) -> String {
             cache_write_long,
             output,
         } = sum.tokens;
-        // A key may contain commas and quotes, because names of models come from requests.
-        let key = format!("\"{}\"", sum.key.replace('"', "\"\""));
+        let key = csv_text(&sum.key);
         text.push_str(&format!(
             "{key},{},{input},{cache_read},{cache_write},{cache_write_long},{output},{:.6},{:.6},{:.6},{:.6},{},{},{}\n",
             sum.exchanges,

@@ -19,7 +19,7 @@ use self::gather::Gathered;
 use self::places::SessionFile;
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::load_state;
-use super::output::{Out, visible};
+use super::output::{Out, csv_text, visible};
 use super::state_args::{StateArgs, period_start};
 use super::stored::only;
 use baton_core::bill::PriceTable;
@@ -195,16 +195,15 @@ fn csv(all: &[Reckoned]) -> String {
     let arms: String = arms.map(|name| format!(",{name}")).collect();
     let mut text = format!("id,agent,model,started,calls,longest,input,output,behind_baton,paid{arms}\n");
     for one in all {
-        let [id, model] = [&one.session.id, &one.model].map(|text| text.replace('"', "\"\""));
+        let [id, model] = [&one.session.id, &one.model].map(|text| csv_text(text));
         let (agent, at) = (one.session.agent(), rfc3339_millis(one.started_ms));
         let (input, output) = (one.tokens.whole_input(), one.tokens.output);
         let behind = one.session.behind_baton;
         let paid = one.paid.map_or(String::new(), |paid| format!("{paid:.6}"));
         let costs: String = one.arms.iter().map(|arm| format!(",{:.6}", arm.cost)).collect();
         let (calls, longest) = (one.calls, one.longest);
-        text += &format!(
-            "\"{id}\",{agent},\"{model}\",{at},{calls},{longest},{input},{output},{behind},{paid}{costs}\n"
-        );
+        text +=
+            &format!("{id},{agent},{model},{at},{calls},{longest},{input},{output},{behind},{paid}{costs}\n");
     }
     text
 }
