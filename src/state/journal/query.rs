@@ -36,7 +36,7 @@ pub struct JournalReader {
 pub struct ExchangeFilter {
     /// Conversation to list. `None` lists all.
     pub conversation: Option<String>,
-    /// Lists only exchanges with smaller ids than this one.
+    /// Lists only exchanges that began before this one.
     pub before: Option<String>,
     /// Lists only exchanges that failed.
     pub failed: bool,
@@ -117,14 +117,14 @@ impl JournalReader {
         Ok(schema::open_reader(dir)?.map(|conn| Self { conn }))
     }
 
-    /// Lists exchanges, newest first.
+    /// Lists exchanges, newest first. An id has the time of its clock, which may have been corrected since.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn list(&self, filter: &ExchangeFilter) -> JournalResult<Vec<ExchangeRow>> {
         let sql = format!(
-            "SELECT {COLUMNS} WHERE (?1 IS NULL OR e.conversation = ?1) AND (?2 IS NULL OR e.id < ?2)
-             AND (NOT ?4 OR e.failed) ORDER BY e.id DESC LIMIT ?3"
+            "SELECT {COLUMNS} WHERE (?1 IS NULL OR e.conversation = ?1) AND (?2 IS NULL OR e.seq < (SELECT seq FROM exchanges WHERE id = ?2))
+             AND (NOT ?4 OR e.failed) ORDER BY e.seq DESC LIMIT ?3"
         );
         let (conversation, before) = (&filter.conversation, &filter.before);
         let mut ask = self.conn.prepare_cached(&sql)?;

@@ -103,6 +103,31 @@ fn written(transactions: Vec<Vec<JournalNote>>) -> (Vec<Vec<Column>>, u64) {
     (rows(&archive.conn), changes)
 }
 
+/// A clock that ran ahead leaves later ids on older exchanges.
+#[test]
+fn the_newest_exchange_is_the_last_that_began() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut archive = new_archive(dir.path());
+    archive.begin_writing().unwrap();
+    for n in [1, 9, 2] {
+        for note in notes(n) {
+            archive.write(note).unwrap();
+        }
+    }
+    archive.settle().unwrap();
+    let listed = |before: Option<u32>| {
+        let filter = ExchangeFilter {
+            before: before.map(id),
+            conversation: Some("c".to_owned()),
+            ..ExchangeFilter::default()
+        };
+        let rows = query(dir.path()).list(&filter).unwrap();
+        rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(None), [2, 9, 1].map(id));
+    assert_eq!(listed(Some(9)), [id(1)]);
+}
+
 #[test]
 fn rows_do_not_depend_on_transactions() {
     let (together, _) = written(vec![notes(1).into_iter().chain(notes(2)).collect()]);
