@@ -363,6 +363,10 @@ struct Signals {
 impl Signals {
     fn listen() -> CliResult<Self> {
         let listen = |kind| signal(kind).map_err(|error| Exit::SOFTWARE.failure(error.to_string()));
+        // With a handler, a write beyond `ulimit -f` fails like one on a full disk. Otherwise it kills the process.
+        drop(listen(SignalKind::from_raw(
+            rustix::process::Signal::XFSZ.as_raw(),
+        ))?);
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,

@@ -105,8 +105,7 @@ impl Program {
     #[cfg(unix)]
     pub fn start_on_a_small_disk(config: &Path, state: &Path, blocks: u32) -> Self {
         let mut command = Command::new("sh");
-        // Without the trap, a write beyond the limit would kill the process.
-        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let script = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_baton")]);
         Self::launch(with_config(&mut command, config, state, "error"))
     }
