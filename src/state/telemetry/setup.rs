@@ -30,14 +30,23 @@ struct LogWriter {
     colour: bool,
 }
 
+impl LogWriter {
+    /// Escapes an event, which is one line: a line break in a value must not begin another one.
+    fn shown(&self, line: &[u8]) -> String {
+        let text = String::from_utf8_lossy(line);
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let shown = match (self.json, self.colour) {
+            (true, _) => visible::json(text),
+            (false, true) => visible::styled(text),
+            (false, false) => visible::visible(text),
+        };
+        format!("{}\n", shown.replace('\n', "\\n"))
+    }
+}
+
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        let shown = match (self.json, self.colour) {
-            (true, _) => visible::json(&text),
-            (false, true) => visible::styled(&text),
-            (false, false) => visible::visible(&text),
-        };
+        let shown = self.shown(line);
         // A line that cannot be written is lost. Returning the error would make the library report it on
         // standard error, which panics as well.
         let _ = stderr().write_all(shown.as_bytes());
@@ -73,4 +82,19 @@ pub fn start(log: &Log) -> Result<(), String> {
         false => lines.try_init(),
     };
     started.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_whatever_its_values_hold() {
+        let line = b"2026-11-29  INFO baton: version 1\x1b[31m\r\n2026-11-29  INFO baton: forged\n";
+        for colour in [false, true] {
+            let shown = LogWriter { json: false, colour }.shown(line);
+            assert!(shown.ends_with("\\n2026-11-29  INFO baton: forged\n"), "{shown}");
+            assert_eq!(shown.matches('\n').count(), 1, "{shown}");
+        }
+    }
 }
