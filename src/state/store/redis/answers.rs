@@ -33,8 +33,15 @@ pub(super) fn first<T: FromRedisValue>(what: &str, answers: Vec<Value>) -> Store
 }
 
 fn error_text(error: &ServerError) -> String {
-    let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-    // Errors are logged with each request, so a long one would fill the log.
+    shortened(format!(
+        "{} {}",
+        error.code(),
+        error.details().unwrap_or_default()
+    ))
+}
+
+/// Shortens a string of the server. Errors are logged with each request, so a long one would fill the log.
+pub(super) fn shortened(text: String) -> String {
     text.chars().take(MAX_ERROR_CHARS).collect()
 }
 

@@ -1,7 +1,13 @@
 //! Opens connections to the primary: TCP, TLS, login, Sentinels, and a cluster's redirections.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -11,13 +17,19 @@ use redis::{
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use super::answers::{greeting, read, redirection};
+use super::answers::{greeting, read, redirection, shortened};
 use super::scripts::RedisScript;
 use super::settings::{ServerState, WriteWait};
 use crate::config::{ServerDurability, StoreAddress, Topology};
 
 /// Maximum redirections for one connection. A cluster needs one, and another one while a slot moves.
 const REDIRECTIONS: usize = 4;
+
+/// Timeout of an attempt to connect to one server, and of a question to one Sentinel.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Default of [`Dialer::ask_again`].
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Maximum commands waiting to be written to a connection.
 const BACKLOG: usize = 1024;
@@ -29,11 +41,17 @@ pub(super) struct Dialer {
     /// Key of the schema version. Its slot determines the node of a cluster.
     pub(super) slot: String,
     tls: Option<TlsCertificates>,
+    /// Interval between two questions to the Sentinels while a connection is open.
+    pub(super) ask_again: Duration,
+    /// Index of the server that led to the last connection.
+    last_used: AtomicUsize,
 }
 
 /// An open connection to the primary.
 pub(super) struct PrimaryConnection {
     pub(super) connection: MultiplexedConnection,
+    /// Host and port of the server.
+    pub(super) address: (String, u16),
     /// Digests of the scripts, in the order of [`RedisScript::ALL`].
     pub(super) digests: Vec<String>,
     /// Role, version and settings of the server.
@@ -56,24 +74,33 @@ impl Dialer {
             durability,
             slot,
             tls,
+            ask_again: ASK_AGAIN,
+            last_used: AtomicUsize::new(0),
         })
     }
 
     /// Finds the primary and connects to it.
     pub(super) async fn connect(&self) -> Result<PrimaryConnection, String> {
-        let (host, port) = match &self.address.topology {
-            Topology::Sentinel { group } => self.ask_sentinels(group).await?,
-            Topology::Single | Topology::Cluster => return self.connect_to_any().await,
+        let (servers, first) = match &self.address.topology {
+            Topology::Sentinel { group } => {
+                let named = self.ask_sentinels(group).await?.into_iter();
+                // A Sentinel may name a server that is no longer the primary.
+                (named.map(|(primary, _)| primary).collect(), 0)
+            }
+            // A node of a cluster redirects to the right one.
+            Topology::Single | Topology::Cluster => (
+                self.address.servers.clone(),
+                self.last_used.load(Ordering::Relaxed),
+            ),
         };
-        self.line(&host, port).await
-    }
-
-    async fn connect_to_any(&self) -> Result<PrimaryConnection, String> {
         let mut last = String::new();
-        // The first server that responds: any node of a cluster redirects to the right one.
-        for (host, port) in &self.address.servers {
-            match self.line(host, *port).await {
-                Ok(line) => return Ok(line),
+        for at in (first..servers.len()).chain(0..first) {
+            let (host, port) = &servers[at];
+            match in_time(self.line(host, *port)).await {
+                Ok(line) => {
+                    self.last_used.store(at, Ordering::Relaxed);
+                    return Ok(line);
+                }
                 Err(error) => last = error,
             }
         }
@@ -92,23 +119,30 @@ impl Dialer {
             command.arg("GET").arg(&self.slot);
             match one(&mut connection, &command).await {
                 Ok(schema) => known_schema(schema).map_err(describe)?,
-                Err(error) => match redirection(&error) {
-                    Some((other, at)) => {
-                        // An empty host means the same host.
-                        host = Some(other).filter(|other| !other.is_empty()).unwrap_or(host);
-                        port = at;
-                        continue;
+                // Another host gets the password only if the config trusts the servers to name one.
+                Err(error) => {
+                    match redirection(&error).filter(|_| self.address.topology == Topology::Cluster) {
+                        Some((other, at)) => {
+                            // An empty host means the same host.
+                            host = Some(other).filter(|other| !other.is_empty()).unwrap_or(host);
+                            port = at;
+                            continue;
+                        }
+                        None => return Err(describe(error)),
                     }
-                    None => return Err(describe(error)),
-                },
+                }
             }
-            return self.greet(connection).await.map_err(describe);
+            return self.greet(connection, (host, port)).await.map_err(describe);
         }
         Err(format!("{}: redirected too often", self.address))
     }
 
     /// Loads the scripts and queries the server's state.
-    async fn greet(&self, mut connection: MultiplexedConnection) -> Result<PrimaryConnection, String> {
+    async fn greet(
+        &self,
+        mut connection: MultiplexedConnection,
+        address: (String, u16),
+    ) -> Result<PrimaryConnection, String> {
         let mut pipe = Pipeline::new();
         for script in RedisScript::ALL {
             pipe.cmd("SCRIPT").arg("LOAD").arg(script.source());
@@ -124,22 +158,61 @@ impl Dialer {
         }
         Ok(PrimaryConnection {
             connection,
+            address,
             digests,
             wait: server.wait(self.durability),
             server,
         })
     }
 
-    /// Returns the primary's address from the first Sentinel that knows it.
-    async fn ask_sentinels(&self, group: &str) -> Result<(String, u16), String> {
-        let mut last = String::new();
-        for (host, port) in &self.address.servers {
-            match self.ask_sentinel(host, *port, group).await {
-                Ok(found) => return Ok(found),
-                Err(error) => last = format!("Sentinel {host}:{port}: {error}"),
+    /// Asks all Sentinels at once, and returns the servers that they name as the primary with their votes, most first.
+    ///
+    /// Does not wait for the others if more than half agree: those may hang, or have old information.
+    async fn ask_sentinels(&self, group: &str) -> Result<Vec<((String, u16), usize)>, String> {
+        let sentinels = &self.address.servers;
+        let ask = async |(host, port): &(String, u16)| {
+            let asked = in_time(self.ask_sentinel(host, *port, group)).await;
+            asked.map_err(|error| format!("Sentinel {host}:{port}: {error}"))
+        };
+        let mut answers: FuturesUnordered<_> = sentinels.iter().map(ask).collect();
+        let (mut named, mut last) = (BTreeMap::new(), String::new());
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Err(error) => last = error,
+                Ok(primary) => {
+                    let votes = named.entry(primary).or_insert(0);
+                    *votes += 1;
+                    if *votes * 2 > sentinels.len() {
+                        break;
+                    }
+                }
             }
         }
-        Err(last)
+        let mut named: Vec<_> = named.into_iter().collect();
+        named.sort_by_key(|(_, votes)| Reverse(*votes));
+        match named.is_empty() {
+            true => Err(last),
+            false => Ok(named),
+        }
+    }
+
+    /// Returns when more than half of the Sentinels name another primary than this one; never without Sentinels.
+    ///
+    /// After a failover the former primary may still be reachable, and accept writes that will be lost.
+    pub(super) async fn is_replaced(&self, primary: &(String, u16)) {
+        let Topology::Sentinel { group } = &self.address.topology else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::time::sleep(self.ask_again).await;
+            let named = self.ask_sentinels(group).await.unwrap_or_default();
+            let is_other = |(other, votes): &((String, u16), usize)| {
+                other != primary && votes * 2 > self.address.servers.len()
+            };
+            if named.first().is_some_and(is_other) {
+                return;
+            }
+        }
     }
 
     async fn ask_sentinel(&self, host: &str, port: u16, group: &str) -> Result<(String, u16), String> {
@@ -203,6 +276,14 @@ fn known_schema(stored: Option<String>) -> Result<(), String> {
              it, or another store.prefix"
         ))
     })
+}
+
+/// Limits an attempt at one server. The text of an error is the server's, and as long as it likes.
+async fn in_time<T>(attempt: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let ended = tokio::time::timeout(CONNECT_TIMEOUT, attempt).await;
+    ended
+        .unwrap_or_else(|_| Err("it takes too long to connect".to_owned()))
+        .map_err(shortened)
 }
 
 /// Sends one command. An error reply is an error.

@@ -229,8 +229,8 @@ async fn keep(shared: Arc<LinkCore>) {
     let mut pause = first;
     let mut reported = false;
     loop {
-        match tokio::time::timeout(CONNECT_TIMEOUT, shared.dial.connect()).await {
-            Ok(Ok(line)) => {
+        match shared.dial.connect().await {
+            Ok(line) => {
                 if let Err(why) = &line.wait {
                     tracing::error!(server = %shared.dial.address, why, "the store's server cannot make writes durable; refusing durable writes");
                 }
@@ -239,16 +239,21 @@ async fn keep(shared: Arc<LinkCore>) {
                     reported = false;
                 }
                 let opened = shared.opened.fetch_add(1, Ordering::Relaxed) + 1;
-                shared.state.send_replace(LinkState::Open(opened, Arc::new(line)));
+                let line = Arc::new(line);
+                shared
+                    .state
+                    .send_replace(LinkState::Open(opened, Arc::clone(&line)));
                 pause = first;
-                // A report before this line is not lost, because `notify_one` keeps it.
-                shared.broken.notified().await;
+                tokio::select! {
+                    // A report before this line is not lost, because `notify_one` keeps it.
+                    () = shared.broken.notified() => {}
+                    () = shared.dial.is_replaced(&line.address) => {
+                        tracing::warn!(server = %shared.dial.address, "the Sentinels name another primary; connecting to it");
+                        shared.state.send_replace(LinkState::Opening);
+                    }
+                }
             }
-            failed => {
-                let why = match failed {
-                    Ok(Err(why)) => why,
-                    _ => "it takes too long to connect".to_owned(),
-                };
+            Err(why) => {
                 // One message for an outage, not one for each attempt.
                 if !reported {
                     tracing::error!(server = %shared.dial.address, why, "failed to reach the store's server; trying again");
@@ -261,6 +266,3 @@ async fn keep(shared: Arc<LinkCore>) {
         }
     }
 }
-
-/// Timeout of one attempt to connect.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);

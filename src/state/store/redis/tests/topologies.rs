@@ -1,8 +1,13 @@
 //! Logins, TLS, Sentinels, clusters.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 use super::*;
+use crate::store::redis::dial::Dialer;
 
 #[tokio::test]
 #[ignore = "needs Redis: .ci/full redis"]
@@ -156,4 +161,201 @@ async fn a_cluster_is_one_slot_and_its_node_is_found() {
     let keys = [&one, &two].map(|node| node.cli(&["DBSIZE"]).parse::<u32>().unwrap());
     assert!(keys.iter().all(|keys| *keys > 0), "{keys:?}");
     conforms(|| Arc::new(store_in(&seeds, |_| {}))).await;
+}
+
+/// Reads the number of a line such as `*3` or `$7`.
+fn number(reader: &mut impl BufRead) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    line.trim_end().get(1..)?.parse().ok()
+}
+
+/// A server that replies to each command by this function. Returns its address.
+fn scripted(reply: impl Fn(&[String]) -> String + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let reply = reply.clone();
+            thread::spawn(move || {
+                let mut writer = client.try_clone().unwrap();
+                let mut reader = BufReader::new(client);
+                // A command is `*N` followed by N strings, each after a line with its length.
+                while let Some(count) = number(&mut reader) {
+                    let words = (0..count).map(|_| {
+                        let mut word = vec![0; number(&mut reader)? + 2];
+                        reader.read_exact(&mut word).ok()?;
+                        Some(String::from_utf8_lossy(&word).trim_end().to_owned())
+                    });
+                    let Some(words) = words.collect::<Option<Vec<_>>>() else {
+                        return;
+                    };
+                    let _ = writer.write_all(reply(&words).as_bytes());
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Reply of a server with this role.
+fn plain(words: &[String], role: &str) -> String {
+    let info = format!("redis_version:7.2.0\r\nrole:{role}\r\n");
+    match &*words[0] {
+        "INFO" => format!("${}\r\n{info}\r\n", info.len()),
+        "GET" => "$-1\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    }
+}
+
+fn server(role: &'static str) -> String {
+    scripted(move |words| plain(words, role))
+}
+
+/// A Sentinel that names this server.
+fn sentinel(primary: &str) -> String {
+    let (host, port) = primary.rsplit_once(':').unwrap();
+    let named = format!("*2\r\n${}\r\n{host}\r\n${}\r\n{port}\r\n", host.len(), port.len());
+    scripted(move |words| match &*words[0] {
+        "SENTINEL" => named.clone(),
+        _ => "+OK\r\n".to_owned(),
+    })
+}
+
+fn dialer(url: &str) -> Dialer {
+    let address = StoreAddress::parse(url).unwrap();
+    Dialer::new(address, ServerDurability::Memory, "{p}:schema".to_owned(), None).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_or_lies_does_not_stop_the_others() {
+    let (primary, replica) = (server("master"), server("slave"));
+    let good = sentinel(&primary);
+    let silent = scripted(|_| String::new());
+    let wrong = [
+        silent.clone(),
+        sentinel(&silent),
+        sentinel(&replica),
+        sentinel("127.0.0.1:1"),
+        sentinel("no.such.invalid:6379"),
+        scripted(|_| "*-1\r\n".to_owned()),
+        scripted(|_| ":5\r\n".to_owned()),
+    ];
+    for other in &wrong {
+        for servers in [format!("{other},{good}"), format!("{good},{other}")] {
+            let began = Instant::now();
+            let found = dialer(&format!("redis-sentinel://{servers}/main"))
+                .connect()
+                .await;
+            assert_eq!(
+                found.map(|line| format!("{}:{}", line.address.0, line.address.1)),
+                Ok(primary.clone())
+            );
+            assert!(
+                began.elapsed() < Duration::from_millis(1_900),
+                "{servers}: {:?}",
+                began.elapsed()
+            );
+        }
+    }
+    // Two that agree need no third one.
+    let began = Instant::now();
+    let most = dialer(&format!(
+        "redis-sentinel://{silent},{good},{}/main",
+        sentinel(&primary)
+    ));
+    most.connect().await.map(drop).unwrap();
+    assert!(
+        began.elapsed() < Duration::from_millis(700),
+        "{:?}",
+        began.elapsed()
+    );
+    let cluster = dialer(&format!("redis-cluster://{silent},{primary}"));
+    cluster.connect().await.map(drop).unwrap();
+    let began = Instant::now();
+    cluster.connect().await.map(drop).unwrap();
+    assert!(
+        began.elapsed() < Duration::from_millis(700),
+        "the node that worked is the first: {:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_primary_is_left_when_most_sentinels_name_another() {
+    let (former, next) = (server("master"), server("master"));
+    for (named, is_left) in [
+        ([&next, &next, &former], true),
+        ([&former, &former, &next], false),
+        ([&former, &next, &next], true),
+    ] {
+        let sentinels = named.map(|primary| sentinel(primary)).join(",");
+        let mut dialer = dialer(&format!("redis-sentinel://{sentinels}/main"));
+        dialer.ask_again = Duration::from_millis(20);
+        let (host, port) = former.rsplit_once(':').unwrap();
+        let former = (host.to_owned(), port.parse().unwrap());
+        let replaced = tokio::time::timeout(Duration::from_millis(500), dialer.is_replaced(&former));
+        assert_eq!(replaced.await.is_ok(), is_left, "{named:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_cluster_follows_a_redirection() {
+    let logins = Arc::new(Mutex::new(0));
+    let counter = Arc::clone(&logins);
+    let other = scripted(move |words| {
+        *counter.lock().unwrap() += usize::from(words[0] == "AUTH");
+        plain(words, "master")
+    });
+    let moved = format!("-MOVED 1 {other}\r\n");
+    let first = scripted(move |words| match &*words[0] {
+        "GET" => moved.clone(),
+        _ => plain(words, "master"),
+    });
+    let refused = dialer(&format!("redis://baton:word@{first}")).connect().await;
+    assert!(refused.map(drop).unwrap_err().contains("MOVED"));
+    assert_eq!(*logins.lock().unwrap(), 0, "the password went to another host");
+    dialer(&format!("redis-cluster://baton:word@{first}"))
+        .connect()
+        .await
+        .map(drop)
+        .unwrap();
+    assert_eq!(*logins.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn strings_of_a_server_are_shortened() {
+    let long = "L".repeat(2 << 20);
+    let text = long.clone();
+    let schema = scripted(move |words| match &*words[0] {
+        "GET" => format!("${}\r\n{text}\r\n", text.len()),
+        _ => plain(words, "master"),
+    });
+    let login = format!("-ERR {long}\r\n");
+    let role = scripted({
+        let long = long.clone();
+        move |words| plain(words, &long)
+    });
+    let evicting = scripted(move |words| {
+        plain(
+            words,
+            &format!("master\r\nmaxmemory:5\r\nmaxmemory_policy:allkeys-{long}"),
+        )
+    });
+    for (url, part) in [
+        (format!("redis://{schema}"), "schema version L"),
+        (format!("redis://{role}"), "it is a L"),
+        (format!("redis://u:p@{}", scripted(move |_| login.clone())), ""),
+        (format!("redis://{evicting}"), "maxmemory-policy is allkeys-L"),
+    ] {
+        let error = match dialer(&url).connect().await {
+            Err(error) => error,
+            Ok(line) => line.wait.unwrap_err(),
+        };
+        assert!(
+            error.contains(part) && error.len() < 500,
+            "{part}: {} bytes",
+            error.len()
+        );
+    }
 }
