@@ -9,13 +9,14 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::agents::{self, AgentSetup};
+use super::doctor;
 use super::exit::{CliResult, CommandFailure, Exit};
-use super::load_state;
 use super::output::{Out, shown, table, visible};
 use super::running;
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
-use baton_state::config::{ClientKey, Config, client_files};
+use super::{invalid, load_state, read, state_flags};
+use baton_state::config::{ClientKey, Config, Problem, client_files};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -193,12 +194,9 @@ struct ShownClient {
 
 fn list(args: &ListArgs, out: &mut Out) -> CliResult {
     let config = load_state(&args.state, &[])?;
-    let dir = config.server.clients_dir.as_deref();
-    let files = dir.map_or(Ok(Vec::new()), client_files::list).unwrap_or_default();
-    let shown_client = |client: &ClientKey| {
-        let file = files.iter().find(|(name, _)| *name == client.name);
-        let (name, file) = (client.name.clone(), file.map(|(_, file)| file.clone()));
-        ShownClient { name, file }
+    let shown_client = |client: &ClientKey| ShownClient {
+        name: client.name.clone(),
+        file: client.file.clone(),
     };
     for problem in &config.refused_clients {
         Out::stderr().line(format_args!("baton: refused: {}", visible(&problem.to_string())))?;
@@ -208,7 +206,7 @@ fn list(args: &ListArgs, out: &mut Out) -> CliResult {
         return out.json(&clients);
     }
     if clients.is_empty() {
-        return out.line(match dir {
+        return out.line(match config.server.clients_dir {
             Some(_) => "no clients: the proxy refuses every request until one is added",
             None => "no clients: everybody who reaches the proxy may use it",
         });
@@ -225,7 +223,11 @@ fn list(args: &ListArgs, out: &mut Out) -> CliResult {
 }
 
 fn remove(args: &RemoveArgs, out: &mut Out) -> CliResult {
-    let config = load_state(&args.state, &[])?;
+    // Only the directory is needed: no other key may keep a client from being removed.
+    let (config, problems) = read(args.state.config.as_ref(), &state_flags(&args.state, &[]));
+    if config.server.clients_dir.is_none() && !problems.is_empty() {
+        return Err(invalid(&problems));
+    }
     let file = file_of(&config, &args.name)?;
     // The name is compared with those that exist, so that it cannot lead out of the directory.
     let dir = file.parent().unwrap_or(Path::new("."));
@@ -238,6 +240,12 @@ fn remove(args: &RemoveArgs, out: &mut Out) -> CliResult {
     }
     fs::remove_file(&file)
         .map_err(|error| Exit::IO.failure(format!("failed to remove {}: {error}", shown(&file))))?;
+    let refused = doctor::config::refused_files(&config).into_iter();
+    let refused = refused.map(|finding| finding.to_string());
+    for why in problems.iter().map(Problem::to_string).chain(refused) {
+        let line = "baton: the client is removed, but a running proxy refuses other changes";
+        Out::stderr().line(format_args!("{line}: {}", visible(&why)))?;
+    }
     if args.json {
         return out.json(&json!({ "name": args.name, "file": file }));
     }

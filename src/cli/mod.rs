@@ -47,7 +47,7 @@ use tokio::runtime::Runtime;
 use baton_state::config::{Config, Environment, Flags, Problem, ProblemKind};
 use baton_state::prices::{self as price_tables, Prices};
 
-use self::exit::{CliResult, Exit};
+use self::exit::{CliResult, CommandFailure, Exit};
 use self::output::Out;
 use self::state_args::StateArgs;
 
@@ -187,21 +187,29 @@ fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
     })
 }
 
+/// Reads the config as far as it can be read, with its problems.
+fn read(file: Option<&PathBuf>, flags: &Flags) -> (Config, Vec<Problem>) {
+    Config::read(config_file(file).as_deref(), &Environment::of_process(), flags)
+}
+
 fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
     Config::load(config_file(file).as_deref(), &Environment::of_process(), flags)
 }
 
 /// Loads the config, or fails with all of its problems.
 fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> CliResult<Config> {
-    load(file, flags).map_err(|problems| {
-        // sysexits.h distinguishes a file that cannot be read from one with invalid content.
-        let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
-            true => Exit::NO_INPUT,
-            false => Exit::CONFIG,
-        };
-        let lines: Vec<_> = problems.iter().map(|p| output::visible(&p.to_string())).collect();
-        exit.failure(format!("the config is invalid\n{}", lines.join("\n")))
-    })
+    load(file, flags).map_err(|problems| invalid(&problems))
+}
+
+/// Failure of a command that needs a valid config.
+fn invalid(problems: &[Problem]) -> CommandFailure {
+    // sysexits.h distinguishes a file that cannot be read from one with invalid content.
+    let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
+        true => Exit::NO_INPUT,
+        false => Exit::CONFIG,
+    };
+    let lines: Vec<_> = problems.iter().map(|p| output::visible(&p.to_string())).collect();
+    exit.failure(format!("the config is invalid\n{}", lines.join("\n")))
 }
 
 /// Returns the price table of a file, or the embedded one.
@@ -231,12 +239,15 @@ const STORE_SECRETS: &[&str] = &["store.url", "handoff.seal_key"];
 ///
 /// Only the `needed` secrets must be available: an administrator's shell lacks the variables of the service.
 fn load_state(args: &StateArgs, needed: &'static [&'static str]) -> CliResult<Config> {
-    let flags = Flags {
+    load_or_fail(args.config.as_ref(), &state_flags(args, needed))
+}
+
+fn state_flags(args: &StateArgs, needed: &'static [&'static str]) -> Flags {
+    Flags {
         state_dir: args.state_dir.clone(),
         needed_secrets: Some(needed),
         ..Flags::default()
-    };
-    load_or_fail(args.config.as_ref(), &flags)
+    }
 }
 
 #[cfg(test)]

@@ -6,14 +6,17 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use super::exit::CliResult;
 use super::running::StartedWith;
 use baton_serve::service::reload::Reloader;
-use baton_state::config::{Config, Flags, Problem, client_files};
+use baton_state::config::{Config, Environment, Flags, Problem, client_files, is_client_list_read};
 
 /// Interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -38,14 +41,18 @@ fn versions(own: Option<FileVersion>, config: &Config) -> Vec<FileVersion> {
         &admin.at.tls_key,
     ];
     let roots = config.upstreams.values().map(|upstream| &upstream.ca_file);
-    let others = [&config.bill.prices, &server.clients_dir];
-    let named = tls.into_iter().chain(roots).chain(others);
-    let clients_dir = server.clients_dir.as_deref();
-    let clients = clients_dir.and_then(|dir| client_files::list(dir).ok());
-    let clients = clients.into_iter().flatten().map(|(_, file)| file);
-    let named = named.flatten().chain(&config.secret_files);
-    let named = named.cloned().chain(clients);
-    own.into_iter().chain(named.map(FileVersion::new)).collect()
+    let named = tls.into_iter().chain(roots).chain([&config.bill.prices]);
+    let named = named.flatten().chain(&config.secret_files).cloned();
+    let named = named.map(FileVersion::new).chain(client_versions(config));
+    own.into_iter().chain(named).collect()
+}
+
+/// Versions of the directory of clients and of its files.
+fn client_versions(config: &Config) -> Vec<FileVersion> {
+    let dir = config.server.clients_dir.clone();
+    let files = dir.as_deref().and_then(|dir| client_files::list(dir).ok());
+    let files = files.into_iter().flatten().map(|(_, file)| file);
+    dir.into_iter().chain(files).map(FileVersion::new).collect()
 }
 
 /// Version of the config file; `None` if there is no file.
@@ -98,11 +105,12 @@ impl LoadedConfig {
 
     /// Watches the files until the process ends.
     pub(super) async fn watch(mut self, reloader: Reloader) {
+        let reloader = Arc::new(reloader);
+        let mut beside = JoinSet::new();
+        beside.spawn(watch_clients(Arc::clone(&reloader)));
         let mut hangups = Hangups::listen();
         let mut last_seen = self.versions.clone();
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        // Missed checks are not made up for: a single one sees all changes.
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut look = looks();
         loop {
             let requested = tokio::select! {
                 () = hangups.next() => true,
@@ -119,7 +127,9 @@ impl LoadedConfig {
             // Set even if the reload fails, so that the same content is not read again at each check.
             self.versions = present;
             // Off the serving threads: a file system that does not answer, or a FIFO, must not stop requests.
-            if let Some(loaded) = tokio::task::block_in_place(|| self.reload(&reloader, &own)) {
+            let loaded = tokio::task::block_in_place(|| self.reload(&reloader, &own));
+            reloader.set_refused(loaded.is_none());
+            if let Some(loaded) = loaded {
                 // If the new config names other files, their versions are not among the present ones.
                 let paths =
                     |versions: &[FileVersion]| versions.iter().map(|v| v.path.clone()).collect::<Vec<_>>();
@@ -144,24 +154,30 @@ impl LoadedConfig {
             tracing::error!(target: "baton", "config not reloaded: {file} is empty; it is read again when it changes");
             return None;
         }
-        let loaded = match super::load(self.given.as_ref(), &self.flags) {
-            Ok(loaded) => loaded,
-            Err(problems) => {
-                for problem in &problems {
-                    tracing::error!(target: "baton", key = problem.key, "config not reloaded: {}", one_line(problem));
-                }
-                return None;
-            }
-        };
-        log_refused_clients(&loaded);
+        let (mut loaded, problems) = super::read(self.given.as_ref(), &self.flags);
         // Changed while it was read. The next check sees a new version and reads it again.
         if version(self.given.as_ref()) != *own {
             tracing::warn!(target: "baton", "config not reloaded yet: its file is being written");
             return None;
         }
+        if !problems.is_empty() {
+            for problem in &problems {
+                tracing::error!(target: "baton", key = problem.key, "config not reloaded: {}", one_line(problem));
+            }
+            if is_client_list_read(&problems) {
+                // The directory is that of the running config, and has its own check.
+                let in_files = self.config.clients.iter().filter(|client| client.file.is_some());
+                loaded.clients.retain(|client| client.file.is_none());
+                loaded.clients.extend(in_files.cloned());
+                reloader.gateway().revoke(&loaded.clients);
+            }
+            return None;
+        }
+        log_refused_clients(&loaded);
         match reloader.apply(loaded.clone()) {
             Err(error) => {
                 tracing::error!(target: "baton", "config not reloaded: {error}");
+                reloader.gateway().revoke(&loaded.clients);
                 return None;
             }
             Ok(report) if report.fixed.is_empty() => tracing::info!(target: "baton", "config reloaded"),
@@ -172,6 +188,43 @@ impl LoadedConfig {
             ),
         }
         Some(loaded)
+    }
+}
+
+/// Returns the timer of a task that looks at files.
+fn looks() -> Interval {
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    // Missed checks are not made up for: a single one sees all changes.
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    look
+}
+
+/// Refuses clients whose files are gone, or have another key by now.
+///
+/// Reads nothing else, so that no other file, however broken or slow, keeps a removed client admitted.
+async fn watch_clients(reloader: Arc<Reloader>) {
+    let mut look = looks();
+    let mut last_seen = Vec::new();
+    // Config and files of the last check, since a reload may have begun before a client was removed.
+    let mut checked: Option<(Arc<Config>, Vec<FileVersion>)> = None;
+    loop {
+        look.tick().await;
+        tokio::task::block_in_place(|| {
+            let gateway = reloader.gateway();
+            let config = gateway.config();
+            let seen = client_versions(config);
+            let is_settled = std::mem::replace(&mut last_seen, seen.clone()) == seen;
+            let is_checked = checked
+                .as_ref()
+                .is_some_and(|(known, files)| Arc::ptr_eq(known, config) && *files == seen);
+            if is_settled
+                && !is_checked
+                && let Ok(present) = config.present_clients(&Environment::of_process())
+            {
+                gateway.revoke(&present);
+                checked = Some((Arc::clone(config), seen));
+            }
+        });
     }
 }
 

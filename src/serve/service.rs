@@ -118,6 +118,7 @@ pub struct Service {
     state: Arc<AdminState>,
     traces: Traces,
     draining: Arc<AtomicBool>,
+    refused: Arc<AtomicBool>,
 }
 
 impl Service {
@@ -163,8 +164,10 @@ impl Service {
             }
         });
         let draining = Arc::new(AtomicBool::new(false));
-        let (config, ends) = (Arc::clone(&app.config), Arc::clone(&draining));
-        let ready = readiness::of(Arc::clone(&store), journal.clone(), config, ends);
+        let refused = Arc::new(AtomicBool::new(false));
+        let flags = [&draining, &refused].map(Arc::clone);
+        let config = Arc::clone(&app.config);
+        let ready = readiness::of(Arc::clone(&store), journal.clone(), config, flags);
         let state = Arc::new(AdminState {
             metrics,
             ready,
@@ -190,6 +193,7 @@ impl Service {
             state,
             traces,
             draining,
+            refused,
         })
     }
 
@@ -199,6 +203,7 @@ impl Service {
             Arc::clone(&self.gateway),
             [self.data.certificate(), self.admin_certificate.clone()],
             Arc::clone(&self.events),
+            Arc::clone(&self.refused),
             Arc::clone(&self.app),
             loaded,
         )

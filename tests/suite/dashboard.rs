@@ -20,7 +20,7 @@ const WORDS: [&str; 6] = ["by", "without", "on", "ignoring", "and", "or"];
 /// The name of each sample on `/metrics`, with its labels.
 fn samples() -> BTreeMap<String, BTreeSet<String>> {
     let metrics = Metrics::new();
-    metrics.note_health(true, [true; 2]);
+    metrics.note_health(true, [true; 2], true);
     metrics.record(&ExchangeEvent {
         wire: Some(WireId::Anthropic),
         model: Some("m".into()),

@@ -148,18 +148,91 @@ async fn a_broken_file_refuses_its_own_client_only() {
     assert_eq!(status(&program, &eve).await, 401);
 }
 
+/// No other broken file keeps a removed client admitted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_client_is_refused_whatever_else_is_broken() {
+    let place = place("").await;
+    let path = |name: &str| place.dir.path().join(name);
+    fs::create_dir(path("clients")).unwrap();
+    fs::create_dir(path("prompts")).unwrap();
+    let made = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let admin = made();
+    fs::write(path("cert.pem"), admin.cert.pem()).unwrap();
+    fs::write(path("key.pem"), admin.signing_key.serialize_pem()).unwrap();
+    fs::write(path("provider.key"), "sk-0123456789abcdef").unwrap();
+    let shown = |name: &str| path(name).display().to_string();
+    let more = format!(
+        "server.clients_dir = '{}'\nadmin.tls_cert = '{}'\nadmin.tls_key = '{}'\ndraft.prompts_dir = '{}'\n\
+         upstreams.openai.api_key = {{ file = '{}' }}\n",
+        shown("clients"),
+        shown("cert.pem"),
+        shown("key.pem"),
+        shown("prompts"),
+        shown("provider.key")
+    );
+    let text = fs::read_to_string(&place.config).unwrap() + &more;
+    let eve = "eve-0123456789abcdef";
+    let listed = format!("[[clients]]\nname = 'eve'\nkey = '{eve}'\n");
+    fs::write(&place.config, format!("{text}{listed}")).unwrap();
+    let program = place.start();
+    let write = |name: &str, text: &str| fs::write(path(name), text).unwrap();
+    let other = made().cert.pem();
+    let breakers: [(&str, &dyn Fn()); 5] = [
+        ("certificate", &|| write("cert.pem", &other)),
+        ("half", &|| write("cert.pem", &other[..300])),
+        ("prompt", &|| fs::create_dir(path("prompts/document.md")).unwrap()),
+        ("secret", &|| fs::remove_file(path("provider.key")).unwrap()),
+        ("typo", &|| {
+            write("baton.toml", &format!("{text}limits.body_byte = 3\n{listed}"))
+        }),
+    ];
+    for (name, breaks) in breakers {
+        let added = place.json(&["client", "add", name, "--json"]);
+        let key = added["key"].as_str().unwrap();
+        becomes(&program, key, 200).await;
+        breaks();
+        let removed = place.baton(&["client", "remove", name]);
+        assert!(removed.status.success(), "{}", said(&removed));
+        // The administrator's shell may lack the secrets of the service.
+        let is_told = said(&removed).contains("a running proxy refuses other changes");
+        assert_eq!(is_told, name != "secret", "{}", said(&removed));
+        becomes(&program, key, 401).await;
+        assert_eq!(status(&program, eve).await, 200, "{name}");
+        if name == "prompt" {
+            let told = || said(&place.baton(&["doctor", "--offline"]));
+            let is_told = |_| told().contains("config: the running proxy reports that it fails");
+            // The report is kept for two seconds.
+            assert!((0..60).any(is_told), "{}", told());
+        }
+        let _ = fs::remove_dir(path("prompts/document.md"));
+        write("cert.pem", &admin.cert.pem());
+        write("provider.key", "sk-0123456789abcdef");
+    }
+    // An entry of the config, by a config that is refused.
+    write("baton.toml", &format!("{text}limits.body_byte = 3\n"));
+    becomes(&program, eve, 401).await;
+}
+
 /// A secret is a small regular file, which others can neither read nor change.
 #[test]
 fn secrets_are_regular_files_that_others_cannot_read() {
     let dir = temp();
     let secret = dir.path().join("secret");
     let clients = dir.path().join("clients");
+    let [config, chain, key] = ["baton.toml", "chain.pem", "key.pem"].map(|name| dir.path().join(name));
     let text = format!(
-        "upstreams.openai.api_key = {{ file = '{}' }}\nserver.clients_dir = '{}'\n",
+        "upstreams.openai.api_key = {{ file = '{}' }}\nserver.clients_dir = '{}'\n\
+         server.tls_cert = '{}'\nserver.tls_key = '{}'\n",
         secret.display(),
-        clients.display()
+        clients.display(),
+        chain.display(),
+        key.display()
     );
-    fs::write(dir.path().join("baton.toml"), text).unwrap();
+    fs::write(&config, text).unwrap();
+    let [pair, other] =
+        [(); 2].map(|()| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
+    fs::write(&chain, other.cert.pem()).unwrap();
+    fs::write(&key, pair.signing_key.serialize_pem()).unwrap();
     fs::write(&secret, "sk-0123456789abcdef").unwrap();
     let script = "umask 0; exec \"$0\" client add ada --config \"$1\"";
     let mut shell = Command::new("sh");
@@ -167,14 +240,24 @@ fn secrets_are_regular_files_that_others_cannot_read() {
         .args(["-c", script, env!("CARGO_BIN_EXE_baton")])
         .arg(dir.path().join("baton.toml"));
     program::printed(shell.output().unwrap());
+    // `check` reports what `serve` would refuse.
+    let mismatch = check(dir.path());
+    assert_eq!(mismatch.status.code(), Some(78));
+    assert_contains(&said(&mismatch), "KeyMismatch");
+    fs::write(&chain, pair.cert.pem()).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let file = clients.join("ada.toml");
     assert_eq!((mode(&clients), mode(&file)), (0o755, 0o644));
     let check = || check(dir.path());
     let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set(dir.path(), 0o755);
+    set(&key, 0o600);
+    set(&secret, 0o600);
     for (path, open, closed, expected) in [
         (&secret, 0o644, 0o600, "can read this secret"),
+        (&secret, 0o602, 0o600, "can change this secret"),
+        (&key, 0o644, 0o600, "can read this secret"),
+        (&config, 0o646, 0o644, "can change the config"),
         (&file, 0o646, 0o644, "can add or change clients"),
         (&clients, 0o777, 0o755, "can add or change clients"),
     ] {

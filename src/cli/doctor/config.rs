@@ -1,16 +1,22 @@
 //! Checks that need only the config, and the store's server that it names: `baton check`.
 
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::finding::Finding;
 use crate::cli::output::shown;
 use crate::cli::runtime;
 use baton_core::nudge;
+use baton_serve::proxy::certificate::{self, Certificate};
+use baton_serve::proxy::upstream::Upstreams;
 use baton_state::access::hosts;
-use baton_state::config::{Config, HandoffPolicy, Problem, StoreKind, client_files};
+use baton_state::config::{
+    Config, HandoffPolicy, ListenAddress, Problem, ServerDurability, StoreKind, Topology,
+};
+use baton_state::prices;
 use baton_state::store::{self, StoreError};
 
 /// Findings for an invalid config.
@@ -38,11 +44,53 @@ pub(super) fn warnings(config: &Config) -> Vec<Finding> {
     findings.extend(open_listener(config, config.server.at.listen));
     findings.extend(team(config));
     findings.extend(plain_http(config));
+    findings.extend(sentinels(config));
+    findings.extend(refused_files(config));
+    findings.extend(expired_certificates(config));
     findings.extend(open_to_others(config));
     if findings.is_empty() {
         findings.push(Finding::ok("all keys", "no problems"));
     }
     findings
+}
+
+/// Errors of the config's files that `baton serve` refuses: certificates, prompts, prices.
+pub(in crate::cli) fn refused_files(config: &Config) -> Vec<Finding> {
+    let certificate = |key, at: &ListenAddress| (key, Certificate::configured(at.tls()).err());
+    let prices = config.bill.prices.as_deref();
+    let rows = [
+        certificate("server.tls_cert", &config.server.at),
+        certificate("admin.tls_cert", &config.admin.at),
+        ("draft.prompts_dir", config.prompts().err()),
+        ("bill.prices", prices::table(prices).err().map(io::Error::other)),
+        ("upstreams", Upstreams::new(config).err()),
+    ];
+    let finding = |(key, error): (&str, Option<io::Error>)| {
+        Some(Finding::error(
+            key,
+            error?.to_string(),
+            "fix the file; `baton serve` refuses it",
+        ))
+    };
+    rows.into_iter().filter_map(finding).collect()
+}
+
+/// Warns of certificates that no client accepts any longer, or not yet.
+fn expired_certificates(config: &Config) -> impl Iterator<Item = Finding> {
+    let listeners = [
+        ("server.tls_cert", &config.server.at),
+        ("admin.tls_cert", &config.admin.at),
+    ];
+    listeners.into_iter().filter_map(|(key, at)| {
+        let (chain, _) = at.tls()?;
+        let outdated = certificate::is_outdated(chain).then(|| shown(chain))?;
+        let message = format!("{outdated} has expired, or is not valid yet");
+        Some(Finding::warning(
+            key,
+            message,
+            "renew it; a running proxy follows",
+        ))
+    })
 }
 
 /// Checks the settings of the store's server, if the store has one.
@@ -105,25 +153,55 @@ fn team(config: &Config) -> Vec<Finding> {
     rows.into_iter().flatten().collect()
 }
 
-/// Warns of secrets that other users of this machine can read, and of clients that they can add.
-fn open_to_others(config: &Config) -> Option<Finding> {
+/// Warns of secrets that other users of this machine can read, and of files that they can change.
+fn open_to_others(config: &Config) -> Vec<Finding> {
     let has =
         |path: &Path, bits: u32| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bits != 0);
     // A closed directory protects its files, whatever their modes.
-    let can_read = |path: &&PathBuf| has(path, 0o004) && path.parent().is_none_or(|dir| has(dir, 0o001));
-    let finding = |path: &Path, message, bits: &str| {
-        Finding::warning(shown(path), message, format!("chmod {bits} {}", shown(path)))
-    };
-    if let Some(path) = config.secret_files.iter().find(can_read) {
-        let message = "other users of this machine can read this secret";
-        return Some(finding(path, message, "o-r"));
-    }
-    let dir = config.server.clients_dir.as_ref()?;
-    let files = client_files::list(dir).unwrap_or_default().into_iter();
-    let mut paths = std::iter::once(dir.clone()).chain(files.map(|(_, file)| file));
-    let open = paths.find(|path| has(path, 0o002))?;
-    let message = "other users of this machine can add or change clients";
-    Some(finding(&open, message, "o-w"))
+    let is_open = |path: &Path, bits| has(path, bits) && path.parent().is_none_or(|dir| has(dir, 0o001));
+    let keys = [&config.server.at, &config.admin.at].map(|at| at.tls_key.clone());
+    let secrets: Vec<_> = config
+        .secret_files
+        .iter()
+        .cloned()
+        .chain(keys.into_iter().flatten())
+        .collect();
+    let dir = config.server.clients_dir.clone();
+    let clients = config.clients.iter().filter_map(|client| client.file.clone());
+    let rows = [
+        (secrets.clone(), 0o004, "can read this secret", "o-r"),
+        (secrets, 0o002, "can change this secret", "o-w"),
+        (
+            dir.into_iter().chain(clients).collect(),
+            0o002,
+            "can add or change clients",
+            "o-w",
+        ),
+        (
+            config.file.iter().cloned().collect(),
+            0o002,
+            "can change the config",
+            "o-w",
+        ),
+    ];
+    let findings = rows.into_iter().flat_map(|(paths, bits, message, fix)| {
+        let open = paths.into_iter().filter(move |path| is_open(path, bits));
+        open.map(move |path| {
+            let message = format!("other users of this machine {message}");
+            Finding::warning(shown(&path), message, format!("chmod {fix} {}", shown(&path)))
+        })
+    });
+    findings.collect()
+}
+
+/// Warns of Sentinels with a durability that a failover does not keep.
+fn sentinels(config: &Config) -> Option<Finding> {
+    let address = config.store.address.as_ref()?;
+    let is_sentinel = matches!(address.topology, Topology::Sentinel { .. });
+    (is_sentinel && config.store.durability == ServerDurability::Fsync).then(|| {
+        let message = "a failover loses handoffs that only the former primary has in its file";
+        Finding::warning("store.durability", message, "set \"replicated\" and `min-replicas-to-write 1` on the servers, or leave it if that is acceptable")
+    })
 }
 
 /// Warns of keys and spans that go to another machine over plain HTTP.

@@ -14,7 +14,8 @@ use anstyle::Style;
 use clap::Args as ClapArgs;
 use serde::Serialize;
 
-use self::finding::{Finding, FindingSeverity};
+pub(super) use self::finding::Finding;
+use self::finding::FindingSeverity;
 use self::installation::{Installation, StateSummary};
 use self::rows::{CHECKS, CONFIG, USERS_CHECKS};
 use super::exit::{CliResult, Exit};

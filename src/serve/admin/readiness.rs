@@ -22,6 +22,7 @@ pub(super) const STORE_READ: &str = "store_read";
 pub(super) const STORE_WRITE: &str = "store_write";
 const JOURNAL: &str = "journal";
 const UPSTREAMS: &str = "upstreams";
+pub(super) const CONFIG: &str = "config";
 
 /// Check that finds out whether requests can be served now.
 pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
@@ -45,7 +46,7 @@ pub struct Report {
 /// One dependency. The names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// `store_read`, `store_write`, `journal`, `upstreams`.
+    /// `store_read`, `store_write`, `journal`, `upstreams`, `config`.
     pub name: &'static str,
     /// State of the dependency.
     pub state: State,
@@ -113,13 +114,21 @@ impl Report {
     }
 }
 
-/// Creates the check of a store and a journal. While `draining`, it reports that the process stops.
-pub fn of(store: SharedStore, journal: Recorder, config: Arc<Config>, draining: Arc<AtomicBool>) -> Ready {
+/// Creates the check of a store and a journal.
+///
+/// While `draining`, it reports that the process stops. `refused` is set while the newest config is not in use.
+pub fn of(
+    store: SharedStore,
+    journal: Recorder,
+    config: Arc<Config>,
+    [draining, refused]: [Arc<AtomicBool>; 2],
+) -> Ready {
     let readiness = Arc::new(Readiness {
         store,
         journal,
         config,
         draining,
+        refused,
         holds: HOLDS,
         time: TIME,
         known: Mutex::new(Known::default()),
@@ -135,6 +144,7 @@ struct Readiness {
     journal: Recorder,
     config: Arc<Config>,
     draining: Arc<AtomicBool>,
+    refused: Arc<AtomicBool>,
     holds: Duration,
     time: Duration,
     /// Locked during the checks, so that concurrent callers share one report.
@@ -204,6 +214,11 @@ impl Readiness {
         checks.push(journal.unwrap_or_else(|| check(JOURNAL, State::Failed, None)));
         // A probe would use the quota of a key.
         checks.push(check(UPSTREAMS, State::NotChecked, None));
+        let config = match self.refused.load(Ordering::Relaxed) {
+            true => State::Failed,
+            false => State::Ok,
+        };
+        checks.push(check(CONFIG, config, None));
         let report = Report::new(checks, known.reached);
         // Later failures only degrade the process, since no other replica with this store could do better.
         known.reached |= report.failure().is_none();
@@ -302,6 +317,7 @@ mod tests {
             journal: Recorder::off(),
             config: config(false, Path::new("")),
             draining: Arc::default(),
+            refused: Arc::default(),
             holds,
             time: Duration::from_millis(300),
             known: Mutex::default(),
@@ -379,6 +395,7 @@ mod tests {
                 (STORE_WRITE, Ok),
                 (JOURNAL, journal),
                 (UPSTREAMS, NotChecked),
+                (CONFIG, Ok),
             ]
         };
         assert_eq!(states(&readiness.now().await), expected(Off));
@@ -391,6 +408,12 @@ mod tests {
             assert_eq!(states(&report), expected(state));
             assert!(report.ready, "{report:?}");
         }
+        readiness.refused.store(true, Ordering::Relaxed);
+        let report = readiness.now().await;
+        assert!(
+            states(&report).contains(&(CONFIG, Failed)) && report.ready,
+            "{report:?}"
+        );
     }
 
     /// A store that was never reached keeps a replica out. One that fails later does not.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::error::{AnyResponse, ApiError, ApiResult, FullResponse, JSON, TEXT, boxed, respond};
 use super::guard::{METRICS, admit, one_host};
-use super::readiness::{Report, STORE_READ, STORE_WRITE};
+use super::readiness::{CONFIG, Report, STORE_READ, STORE_WRITE};
 use super::{AdminState, api, api_drafts, page};
 use crate::connections::Peer;
 use crate::state::telemetry::prometheus;
@@ -167,9 +167,8 @@ fn readiness(report: &Report, json: bool, strict: bool) -> FullResponse {
 async fn metrics(state: &AdminState, open: bool) -> ApiResult {
     let report = (state.ready)().await;
     let is_ready = report.ready && !report.degraded;
-    state
-        .metrics
-        .note_health(is_ready, [STORE_READ, STORE_WRITE].map(|name| report.is_ok(name)));
+    let [read, write, config] = [STORE_READ, STORE_WRITE, CONFIG].map(|name| report.is_ok(name));
+    state.metrics.note_health(is_ready, [read, write], config);
     let text = state.metrics.text().map_err(|_| ApiError::METRICS)?;
     Ok(match open {
         true => respond(StatusCode::OK, OPEN_METRICS, text),

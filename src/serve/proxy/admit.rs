@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,11 +19,11 @@ use super::target;
 use super::upstream::{Upstream, Upstreams};
 use crate::state::access::clients::{AuthenticatedClient, Keyring};
 use crate::state::access::peers::WrongKeys;
-use crate::state::config::Config;
+use crate::state::config::{ClientKey, Config};
 
 /// Checks that every request must pass.
 pub(super) struct Admission {
-    clients: Keyring,
+    clients: ArcSwap<Keyring>,
     pub(super) guard: OriginGuard,
     /// One permit per concurrent exchange.
     pub(super) exchanges: Arc<Semaphore>,
@@ -54,7 +55,7 @@ impl Admission {
         // `Semaphore::new` panics above `MAX_PERMITS`.
         let places = config.limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS);
         Self {
-            clients: Keyring::new(config.client_digests(), config.server.is_shared()),
+            clients: ArcSwap::from_pointee(Keyring::new(config.client_digests(), config.server.is_shared())),
             guard: OriginGuard::new(&config.server),
             exchanges: Arc::new(Semaphore::new(places)),
             waiting: Arc::default(),
@@ -70,6 +71,16 @@ impl Admission {
             wrong_keys: Arc::clone(&self.wrong_keys),
             ..Self::new(config)
         }
+    }
+
+    /// Refuses from now on the clients that are not `present`. Returns their names.
+    pub(super) fn revoke(&self, present: &[ClientKey]) -> Vec<String> {
+        let mut clients = Keyring::clone(&self.clients.load());
+        let removed = clients.retain(present);
+        if !removed.is_empty() {
+            self.clients.store(Arc::new(clients));
+        }
+        removed
     }
 
     /// Acquires an exchange permit, waiting for a free one if necessary.
@@ -99,7 +110,7 @@ impl Admission {
         mut route: Route,
     ) -> Result<Admitted, Fault> {
         // First: refusals for other reasons are recorded, and whoever has no key must not fill the journal with them.
-        let client = self.clients.admit(&parts.headers, parts.uri.query());
+        let client = self.clients.load().admit(&parts.headers, parts.uri.query());
         let client = client.ok_or(Code::CLIENT_KEY)?;
         if matches!(parts.method, Method::CONNECT | Method::TRACE) {
             return Err(Code::METHOD.into());

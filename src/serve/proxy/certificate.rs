@@ -1,12 +1,16 @@
 //! TLS certificate of a listener, replaceable while the listener serves.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::TlsAcceptor;
 
 /// Certificate of a listener. Clones share it, and each handshake uses the current one.
@@ -41,6 +45,29 @@ impl Certificate {
     }
 }
 
+/// Whether the first certificate of a chain has expired, or is not valid yet.
+pub fn is_outdated(chain: &Path) -> bool {
+    let Ok(certificate) = CertificateDer::from_pem_file(chain) else {
+        return false;
+    };
+    let mut roots = RootCertStore::empty();
+    // Any root will do: the verifier checks the dates first.
+    let _ = roots.add(certificate.clone());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let name = ServerName::from(IpAddr::from([127, 0, 0, 1]));
+    let verified = verifier
+        .ok()
+        .map(|verifier| verifier.verify_server_cert(&certificate, &[], &name, &[], UnixTime::now()));
+    use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    matches!(
+        verified,
+        Some(Err(rustls::Error::InvalidCertificate(
+            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }
+        )))
+    )
+}
+
 fn tls_config(chain: &Path, key: &Path) -> io::Result<Arc<rustls::ServerConfig>> {
     let bad = |path: &Path, e: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display()))
@@ -59,4 +86,24 @@ fn tls_config(chain: &Path, key: &Path) -> io::Result<Arc<rustls::ServerConfig>>
     // The server speaks nothing else, so a client must not negotiate HTTP/2.
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(tls))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_outside_of_its_dates_is_outdated() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("chain.pem");
+        for (from, until, outdated) in [(2020, 2021, true), (2020, 4000, false), (3999, 4000, true)] {
+            let mut wanted = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+            wanted.not_before = rcgen::date_time_ymd(from, 1, 1);
+            wanted.not_after = rcgen::date_time_ymd(until, 1, 1);
+            let key = rcgen::KeyPair::generate().unwrap();
+            std::fs::write(&file, wanted.self_signed(&key).unwrap().pem()).unwrap();
+            assert_eq!(is_outdated(&file), outdated, "{from} to {until}");
+        }
+        assert!(!is_outdated(&dir.path().join("none.pem")));
+    }
 }

@@ -73,7 +73,7 @@ use self::upstream::{Upstream, Upstreams};
 use crate::connections::Peer;
 use crate::state::access::peers;
 use crate::state::clock::now_ms;
-use crate::state::config::Config;
+use crate::state::config::{ClientKey, Config};
 use crate::state::journal::{BodyCapture, Recorder, Recording};
 use crate::state::store::SharedStore;
 use crate::state::telemetry::{ExchangeOutcome, ParentSpan, ProviderLimit};
@@ -146,6 +146,18 @@ impl Gateway {
             admission: self.admission.reloaded(&new.parts.config),
             ..new
         })
+    }
+
+    /// Refuses later requests of the clients that are not `present`, and logs their names.
+    pub fn revoke(&self, present: &[ClientKey]) {
+        for client in self.admission.revoke(present) {
+            tracing::warn!(target: "baton", client, "removed a client; its key is refused");
+        }
+    }
+
+    /// Config of the gateway's requests.
+    pub fn config(&self) -> &Arc<Config> {
+        &self.parts.config
     }
 
     /// Number of requests that wait for an exchange permit.

@@ -5,6 +5,7 @@
 //! [`Config::keep_fixed`] keeps their settings.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::app::App;
@@ -12,7 +13,7 @@ use crate::exchange;
 use crate::proxy::certificate::Certificate;
 use crate::proxy::exchange_recorder::EventHook;
 use crate::proxy::server::GatewaySlot;
-use crate::proxy::{GatewayParts, descriptors};
+use crate::proxy::{Gateway, GatewayParts, descriptors};
 use crate::state::config::{Config, Secret};
 use crate::state::journal::Redactor;
 use crate::state::sync::locked;
@@ -44,6 +45,7 @@ pub struct Reloader {
     /// Certificates of the data listener and the admin listener.
     certificates: [Option<Certificate>; 2],
     events: EventHook,
+    refused: Arc<AtomicBool>,
     state: Mutex<ReloadState>,
 }
 
@@ -66,6 +68,7 @@ impl Reloader {
         slot: GatewaySlot,
         certificates: [Option<Certificate>; 2],
         events: EventHook,
+        refused: Arc<AtomicBool>,
         app: Arc<App>,
         loaded: Config,
     ) -> Self {
@@ -73,8 +76,19 @@ impl Reloader {
             slot,
             certificates,
             events,
+            refused,
             state: Mutex::new(ReloadState { app, loaded }),
         }
+    }
+
+    /// Returns the gateway of the next request.
+    pub fn gateway(&self) -> Arc<Gateway> {
+        self.slot.load_full()
+    }
+
+    /// Reports whether the newest config was refused. `/readyz`, `baton doctor` and a metric show it.
+    pub fn set_refused(&self, refused: bool) {
+        self.refused.store(refused, Ordering::Relaxed);
     }
 
     /// Applies this config to later requests.

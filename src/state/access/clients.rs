@@ -1,6 +1,7 @@
 //! Authenticates the proxy's clients by their keys. Without clients, tells senders apart by their own API keys.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +10,14 @@ use memchr::memmem;
 use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
 
+use crate::config::ClientKey;
 use baton_core::record::LOCAL;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
 
 /// SHA-256 digests of the client keys, each with the client's name; `None` admits everybody.
 ///
 /// Lookups compare every digest in constant time, so timing reveals nothing about a key.
+#[derive(Clone)]
 pub struct Keyring {
     clients: Option<Vec<([u8; 32], String)>>,
     /// Whether each API key is a separate principal if no clients are configured.
@@ -39,6 +42,18 @@ impl Keyring {
             clients,
             by_credential,
         }
+    }
+
+    /// Removes the clients that are not `present`, and returns their names. The keyring stays closed even if it is empty.
+    pub fn retain(&mut self, present: &[ClientKey]) -> Vec<String> {
+        let present: HashSet<_> = present
+            .iter()
+            .map(|client| (client.digest(), &client.name))
+            .collect();
+        let clients = self.clients.iter_mut();
+        let absent = |(digest, name): &mut ([u8; 32], String)| !present.contains(&(Some(*digest), &*name));
+        let removed = clients.flat_map(|clients| clients.extract_if(.., absent));
+        removed.map(|(_, name)| name).collect()
     }
 
     /// Authenticates a request by its credential headers.
@@ -197,6 +212,7 @@ fn bare(value: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Secret;
 
     fn ring(clients: &[(&str, &str)], by_credential: bool) -> Keyring {
         let digest = |(name, key): &(&str, &str)| (Sha256::digest(key).into(), (*name).to_owned());
@@ -240,6 +256,27 @@ mod tests {
             let found = known.target_without(target.to_owned());
             assert_eq!(found.as_deref(), left, "{target}");
         }
+    }
+
+    #[test]
+    fn a_client_that_is_not_present_is_refused() {
+        let mut ring = ring(&[("ada", "key-of-ada"), ("bob", "key-of-bob")], false);
+        let present = |name: &str, key: &str| ClientKey {
+            name: name.to_owned(),
+            key: Some(Secret::new(key)),
+            ..ClientKey::default()
+        };
+        let is_in = |ring: &Keyring, key: &str| ring.admit(&headers(&[("x-api-key", key)]), None).is_some();
+        assert_eq!(
+            ring.retain(&[present("ada", "key-of-ada"), present("eve", "key-of-eve")]),
+            ["bob"]
+        );
+        assert!(is_in(&ring, "key-of-ada") && !is_in(&ring, "key-of-bob") && !is_in(&ring, "key-of-eve"));
+        assert_eq!(ring.retain(&[present("ada", "a new key")]), ["ada"]);
+        assert!(
+            !is_in(&ring, "key-of-ada") && !is_in(&ring, "a new key"),
+            "closed without clients"
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 mod clients;
 
+pub use clients::is_client_list_read;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -47,18 +49,25 @@ impl Config {
     /// # Errors
     /// Returns all problems, ordered by location.
     pub fn load(path: Option<&Path>, env: &Environment, flags: &Flags) -> Result<Self, Vec<Problem>> {
+        valid(Self::read(path, env, flags))
+    }
+
+    /// Like [`Config::load`], but returns the keys that could be read together with the problems of the others.
+    pub fn read(path: Option<&Path>, env: &Environment, flags: &Flags) -> (Self, Vec<Problem>) {
         let file = match path {
             None => None,
             Some(path) => {
                 let name = path.display().to_string();
                 match disk::read_named(path) {
                     Ok(text) => Some((name, text)),
-                    Err(error) => return Err(vec![unreadable(name, &error, OTHER_FILE)]),
+                    Err(error) => return (keys::blank(), vec![unreadable(name, &error, OTHER_FILE)]),
                 }
             }
         };
         let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        Self::from_text(file, env, flags)
+        let (mut config, problems) = Self::read_text(file, env, flags);
+        config.file = path.map(Path::to_owned);
+        (config, problems)
     }
 
     /// Like [`Config::load`], but takes the file's name and text.
@@ -70,15 +79,13 @@ impl Config {
         env: &Environment,
         flags: &Flags,
     ) -> Result<Self, Vec<Problem>> {
+        valid(Self::read_text(file, env, flags))
+    }
+
+    fn read_text(file: Option<(&str, &str)>, env: &Environment, flags: &Flags) -> (Self, Vec<Problem>) {
         let (default, problems) = &*DEFAULT;
-        let mut loader = Loader {
-            env,
-            problems: problems.clone(),
-            origins: BTreeMap::new(),
-            variables: Vec::new(),
-            secret_files: Vec::new(),
-            client_files: Vec::new(),
-        };
+        let mut loader = Loader::new(env);
+        loader.problems.clone_from(problems);
         let mut config = keys::blank();
         loader.file(&mut config, default);
         if let Some((name, text)) = file {
@@ -109,16 +116,12 @@ impl Config {
                 problem.kind != ProblemKind::Unavailable || needed.contains(&problem.key.as_str())
             });
         }
-        if loader.problems.is_empty() {
-            // Derived settings, set only once every layer is valid.
-            config.journal.secrets = own_secrets(&config);
-            config.journal.cache_bytes = config.limits.cache_bytes / 4;
-            config.secret_files = loader.secret_files;
-            config.variables = loader.variables;
-            return Ok(config);
-        }
+        config.journal.secrets = own_secrets(&config);
+        config.journal.cache_bytes = config.limits.cache_bytes / 4;
+        config.secret_files = loader.secret_files;
+        config.variables = loader.variables;
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
-        Err(loader.problems)
+        (config, loader.problems)
     }
 
     /// Returns the documented default with free ports and a memory store, for tests. Reads no file.
@@ -128,6 +131,13 @@ impl Config {
             Ok(config) => config,
             Err(problems) => unreachable!("the default is tested: {problems:?}"),
         }
+    }
+}
+
+fn valid((config, problems): (Config, Vec<Problem>)) -> Result<Config, Vec<Problem>> {
+    match problems.is_empty() {
+        true => Ok(config),
+        false => Err(problems),
     }
 }
 
@@ -192,11 +202,19 @@ struct Loader<'a> {
     variables: Vec<String>,
     /// Files referenced by `{ file = "PATH" }`.
     secret_files: Vec<PathBuf>,
-    /// Files of the directory of clients that could be read. They have the last clients of the config.
-    client_files: Vec<String>,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    fn new(env: &'a Environment) -> Self {
+        Self {
+            env,
+            problems: Vec::new(),
+            origins: BTreeMap::new(),
+            variables: Vec::new(),
+            secret_files: Vec::new(),
+        }
+    }
+
     /// Reads a file's entries and collects the variables that they reference.
     fn file(&mut self, config: &mut Config, entries: &[RawEntry]) {
         raw::named_variables(entries, &mut self.variables);

@@ -24,7 +24,7 @@ pub use keys::{
     PreambleMode, RecallPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention, SubagentThresholds,
     Telemetry, TranscriptDetail, UpstreamConfig,
 };
-pub use load::{DEFAULT_TEXT, Flags};
+pub use load::{DEFAULT_TEXT, Flags, is_client_list_read};
 pub use problem::{KeyOrigin, Problem, ProblemKind, closest_name};
 pub use raw::Environment;
 pub use secrets::Secret;
@@ -63,6 +63,8 @@ pub struct Config {
     pub clients: Vec<ClientKey>,
     /// Problems in files of `server.clients_dir`, whose clients are refused.
     pub refused_clients: Vec<Problem>,
+    /// Config file, if there is one.
+    pub file: Option<PathBuf>,
     /// Files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
     /// Environment variables that set keys, or that secrets refer to.

@@ -95,6 +95,8 @@ pub struct ClientKey {
     pub key: Option<Secret>,
     /// SHA-256 digest of that key.
     pub key_sha256: Option<[u8; 32]>,
+    /// File in the directory of clients. `None` for an entry of the config.
+    pub file: Option<PathBuf>,
     /// The client's own limits. Those that it leaves open are the limits of all clients.
     pub brake: BrakePolicy,
 }

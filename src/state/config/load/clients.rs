@@ -1,11 +1,14 @@
 //! Reads the clients of a config: the list in a layer, and the files of a directory.
 
+use std::collections::BTreeSet;
+use std::io;
+
 use super::{Loader, unreadable};
 use crate::config::keys::{BRAKE, BRAKE_TABLE, CLIENT, CLIENT_FILE, CLIENTS, ConfigKey};
 use crate::config::problem::{KeyOrigin, Problem, ProblemKind};
 use crate::config::raw::{LocatedValue, Raw, read_toml};
 use crate::config::value::complaint;
-use crate::config::{ClientKey, Config, client_files};
+use crate::config::{ClientKey, Config, Environment, client_files};
 use crate::disk;
 
 impl Loader<'_> {
@@ -85,7 +88,6 @@ impl Loader<'_> {
                     continue;
                 }
             };
-            self.client_files.push(name.clone());
             let entries = read_toml(&name, &text, &mut self.problems);
             let path = format!("{CLIENTS}.{}", config.clients.len());
             let origin = KeyOrigin::File(name);
@@ -94,6 +96,7 @@ impl Loader<'_> {
             self.origins.insert(format!("{path}.name"), origin.clone());
             let mut client = ClientKey {
                 name: client_name,
+                file: Some(file),
                 ..ClientKey::default()
             };
             let raw = Raw::Table(entries);
@@ -106,19 +109,55 @@ impl Loader<'_> {
     ///
     /// Otherwise one broken file would keep the others from taking effect, and so the keys of removed clients valid.
     pub(super) fn refuse_clients(&mut self, config: &mut Config) {
-        let files = &self.client_files;
-        let is_of = |problem: &Problem, name: &String| problem.origin.file() == Some(name);
-        let (refused, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut self.problems)
-            .into_iter()
-            .partition(|problem| files.iter().any(|name| is_of(problem, name)));
+        let name = |client: &ClientKey| Some(client.file.as_ref()?.display().to_string());
+        let files: BTreeSet<String> = config.clients.iter().filter_map(name).collect();
+        let is_of_client = |problem: &Problem| problem.origin.file().is_some_and(|file| files.contains(file));
+        let problems = std::mem::take(&mut self.problems).into_iter();
+        let (refused, rest): (Vec<_>, Vec<_>) = problems.partition(is_of_client);
         self.problems = rest;
-        let first = config.clients.len() - files.len();
-        let mut index = 0;
-        config.clients.retain(|_| {
-            let file = usize::checked_sub(index, first).map(|at| &files[at]);
-            index += 1;
-            file.is_none_or(|name| !refused.iter().any(|problem| is_of(problem, name)))
-        });
+        let broken: BTreeSet<_> = refused
+            .iter()
+            .filter_map(|problem| problem.origin.file())
+            .collect();
+        config
+            .clients
+            .retain(|client| name(client).is_none_or(|name| !broken.contains(&name)));
         config.refused_clients.extend(refused);
     }
+}
+
+impl Config {
+    /// Returns the clients that are still there: the files are read again, and the entries of the config stay.
+    ///
+    /// # Errors
+    /// Returns an error if the directory exists and cannot be read. A directory that is gone has no clients.
+    pub fn present_clients(&self, env: &Environment) -> io::Result<Vec<ClientKey>> {
+        let listed = self.clients.iter().filter(|client| client.file.is_none());
+        let mut present = Self {
+            server: self.server.clone(),
+            clients: listed.cloned().collect(),
+            ..Self::default()
+        };
+        let dir = self
+            .server
+            .clients_dir
+            .as_deref()
+            .map_or(Ok(Vec::new()), client_files::list);
+        match dir {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {
+                let mut loader = Loader::new(env);
+                loader.client_files(&mut present);
+                loader.refuse_clients(&mut present);
+            }
+        }
+        Ok(present.clients)
+    }
+}
+
+/// Whether `[[clients]]` was read without a problem, so that a client that is not in it was removed.
+pub fn is_client_list_read(problems: &[Problem]) -> bool {
+    // A problem of a whole file or section has no dot: the list may be hidden by it, or be under a misspelled name.
+    let is_elsewhere = |key: &str| key.split_once('.').is_some_and(|(section, _)| section != CLIENTS);
+    problems.iter().all(|problem| is_elsewhere(&problem.key))
 }

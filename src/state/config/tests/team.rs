@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::{load, problems};
-use crate::config::{Flags, Secret};
+use crate::config::{Config, Environment, Flags, Secret, is_client_list_read};
 
 /// A directory with these files.
 fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -129,6 +129,54 @@ fn clients_come_from_a_directory_and_have_keys_or_digests() {
         found.len() == 1 && found[0].contains("server.clients_dir"),
         "{found:?}"
     );
+}
+
+/// Removal of a client depends on nothing but its own file or entry.
+#[test]
+fn a_removed_client_is_missed_whatever_else_is_wrong() {
+    let dir = directory(&[
+        ("ada.toml", "key = 'key-of-ada-012345'"),
+        ("bob.toml", "key = 'key-of-bob-012345'"),
+    ]);
+    let listed = "[[clients]]\nname = 'eve'\nkey = 'key-of-eve-012345'";
+    let text = format!("server.clients_dir = '{}'\n{listed}", dir.path().display());
+    let config = load(&text, &[], &Flags::default()).unwrap();
+    let present = || {
+        let present = config.present_clients(&Environment::default()).unwrap();
+        present.into_iter().map(|client| client.name).collect::<Vec<_>>()
+    };
+    assert_eq!(present(), ["eve", "ada", "bob"]);
+    std::fs::remove_file(dir.path().join("ada.toml")).unwrap();
+    std::fs::write(dir.path().join("bob.toml"), "kye = 'x'").unwrap();
+    assert_eq!(present(), ["eve"]);
+    std::fs::remove_dir_all(dir.path()).unwrap();
+    assert_eq!(present(), ["eve"]);
+    std::fs::write(dir.path(), "").unwrap();
+    assert!(
+        config.present_clients(&Environment::default()).is_err(),
+        "not a directory"
+    );
+    // An entry of the config is removed if the list could be read.
+    for (more, is_read) in [
+        ("", true),
+        ("limits.body_byte = 3", true),
+        ("server.clients_dir = '/nowhere/at/all'", true),
+        ("upstreams.openai.api_key = { file = '/nowhere' }", true),
+        ("[[client]]", false),
+        ("[clients]", false),
+        ("clients = [", false),
+        ("[[clients]]\nname = 'eve'", false),
+    ] {
+        let (file, env, flags) = (
+            dir.path().with_extension("toml"),
+            Environment::default(),
+            Flags::default(),
+        );
+        std::fs::write(&file, more).unwrap();
+        let (_, problems) = Config::read(Some(&file), &env, &flags);
+        assert_eq!(is_client_list_read(&problems), is_read, "{more}: {problems:?}");
+        std::fs::remove_file(&file).unwrap();
+    }
 }
 
 #[test]

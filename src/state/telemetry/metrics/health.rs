@@ -11,6 +11,7 @@ const OPERATIONS: [&str; 2] = ["read", "write"];
 
 pub(super) struct HealthMetrics {
     ready: Gauge,
+    config_current: Gauge,
     store_up: Family<Labels, Gauge>,
     waiting: Gauge,
     /// Bytes of memory, and open descriptors. `None` if the system does not report them.
@@ -22,6 +23,7 @@ impl HealthMetrics {
     pub(super) fn new(r: &mut Registry) -> Self {
         Self {
             ready: add(r, "baton_ready", "1 if every required dependency works and the process is not stopping, else 0", Gauge::default()),
+            config_current: add(r, "baton_config_current", "1 if the newest config is in use, 0 if it was refused", Gauge::default()),
             store_up: add(r, "baton_store_up", "1 if this operation of the store works, else 0", Family::default()),
             waiting: add(r, "baton_waiting_exchanges", "Requests that wait for a slot of limits.max_concurrent_requests", Gauge::default()),
             process: process().is_some().then(|| [
@@ -32,8 +34,9 @@ impl HealthMetrics {
     }
 
     /// Sets the result of the latest readiness check.
-    pub(super) fn note(&self, is_ready: bool, store_up: [bool; 2]) {
+    pub(super) fn note(&self, is_ready: bool, store_up: [bool; 2], config_current: bool) {
         self.ready.set(i64::from(is_ready));
+        self.config_current.set(i64::from(config_current));
         for (operation, is_up) in OPERATIONS.into_iter().zip(store_up) {
             let up = self
                 .store_up
@@ -75,13 +78,14 @@ mod tests {
     fn the_state_of_the_process_is_exported() {
         let mut registry = Registry::default();
         let health = HealthMetrics::new(&mut registry);
-        health.note(false, [true, false]);
+        health.note(false, [true, false], false);
         health.note_waiting(3);
         health.refresh();
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();
         for line in [
             "baton_ready 0\n",
+            "baton_config_current 0\n",
             "baton_store_up{operation=\"read\"} 1\n",
             "baton_store_up{operation=\"write\"} 0\n",
             "baton_waiting_exchanges 3\n",

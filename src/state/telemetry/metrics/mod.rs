@@ -137,8 +137,8 @@ impl Metrics {
     }
 
     /// Sets the result of the latest readiness check, and whether the store can be read and written.
-    pub fn note_health(&self, is_ready: bool, store_up: [bool; 2]) {
-        self.health.note(is_ready, store_up);
+    pub fn note_health(&self, is_ready: bool, store_up: [bool; 2], config_current: bool) {
+        self.health.note(is_ready, store_up, config_current);
     }
 
     /// Returns the counter of exchanges whose spans were dropped, for the exporter.

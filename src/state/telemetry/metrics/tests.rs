@@ -94,7 +94,7 @@ fn the_reference_has_every_metric_with_its_labels() {
     }];
     (event.draft_legs, event.draft_methods) = (vec![1], vec!["oneshot"]);
     event.client = Some("ada".into());
-    metrics.note_health(true, [true; 2]);
+    metrics.note_health(true, [true; 2], true);
     metrics.record(&event);
     metrics.count_by(ScrapedCounts::default);
     let text = crate::telemetry::prometheus::plain(&metrics.text().unwrap());
