@@ -16,7 +16,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::exit::CliResult;
 use super::running::StartedWith;
 use baton_serve::service::reload::Reloader;
-use baton_state::config::{Config, Environment, Flags, Problem, client_files, is_client_list_read};
+use baton_state::config::{Config, Environment, Flags, Problem, client_files};
 
 /// Interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -164,7 +164,7 @@ impl LoadedConfig {
             for problem in &problems {
                 tracing::error!(target: "baton", key = problem.key, "config not reloaded: {}", one_line(problem));
             }
-            if is_client_list_read(&problems) {
+            if Config::is_client_list_read(&problems) {
                 // The directory is that of the running config, and has its own check.
                 let in_files = self.config.clients.iter().filter(|client| client.file.is_some());
                 loaded.clients.retain(|client| client.file.is_none());

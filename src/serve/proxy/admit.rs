@@ -75,8 +75,9 @@ impl Admission {
 
     /// Refuses from now on the clients that are not `present`. Returns their names.
     pub(super) fn revoke(&self, present: &[ClientKey]) -> Vec<String> {
+        let digest = |client: &ClientKey| Some((client.digest()?, client.name.clone()));
         let mut clients = Keyring::clone(&self.clients.load());
-        let removed = clients.retain(present);
+        let removed = clients.retain(&present.iter().filter_map(digest).collect());
         if !removed.is_empty() {
             self.clients.store(Arc::new(clients));
         }

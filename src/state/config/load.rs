@@ -3,8 +3,6 @@
 
 mod clients;
 
-pub use clients::is_client_list_read;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;

@@ -24,7 +24,7 @@ pub use keys::{
     PreambleMode, RecallPolicy, ServerDurability, StoreConfig, StoreKind, StoreRetention, SubagentThresholds,
     Telemetry, TranscriptDetail, UpstreamConfig,
 };
-pub use load::{DEFAULT_TEXT, Flags, is_client_list_read};
+pub use load::{DEFAULT_TEXT, Flags};
 pub use problem::{KeyOrigin, Problem, ProblemKind, closest_name};
 pub use raw::Environment;
 pub use secrets::Secret;

@@ -153,11 +153,11 @@ impl Config {
         }
         Ok(present.clients)
     }
-}
 
-/// Whether `[[clients]]` was read without a problem, so that a client that is not in it was removed.
-pub fn is_client_list_read(problems: &[Problem]) -> bool {
-    // A problem of a whole file or section has no dot: the list may be hidden by it, or be under a misspelled name.
-    let is_elsewhere = |key: &str| key.split_once('.').is_some_and(|(section, _)| section != CLIENTS);
-    problems.iter().all(|problem| is_elsewhere(&problem.key))
+    /// Whether `[[clients]]` was read without a problem, so that a client that is not in it was removed.
+    pub fn is_client_list_read(problems: &[Problem]) -> bool {
+        // A problem of a whole file or section has no dot: the list may be hidden by it, or be under a misspelled name.
+        let is_elsewhere = |key: &str| key.split_once('.').is_some_and(|(section, _)| section != CLIENTS);
+        problems.iter().all(|problem| is_elsewhere(&problem.key))
+    }
 }

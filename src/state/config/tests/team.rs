@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::{load, problems};
-use crate::config::{Config, Environment, Flags, Secret, is_client_list_read};
+use crate::config::{Config, Environment, Flags, Secret};
 
 /// A directory with these files.
 fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -174,7 +174,11 @@ fn a_removed_client_is_missed_whatever_else_is_wrong() {
         );
         std::fs::write(&file, more).unwrap();
         let (_, problems) = Config::read(Some(&file), &env, &flags);
-        assert_eq!(is_client_list_read(&problems), is_read, "{more}: {problems:?}");
+        assert_eq!(
+            Config::is_client_list_read(&problems),
+            is_read,
+            "{more}: {problems:?}"
+        );
         std::fs::remove_file(&file).unwrap();
     }
 }

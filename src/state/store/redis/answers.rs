@@ -105,7 +105,10 @@ pub(super) fn greeting(scripts: usize, answers: Vec<Value>) -> Result<(Vec<Strin
     let info: InfoDict = read(answers.next().unwrap_or_default())?;
     // Managed servers may forbid `CONFIG GET`.
     let fsync = answers.next().and_then(|pair| read::<(Value, String)>(pair).ok());
-    Ok((digests, ServerState::read(&info, fsync.map(|(_, fsync)| fsync))))
+    let mut server = ServerState::read(&info, fsync.map(|(_, fsync)| shortened(fsync)));
+    server.role = shortened(server.role);
+    server.eviction = shortened(server.eviction);
+    Ok((digests, server))
 }
 
 /// Checks the reply to `WAIT` or `WAITAOF` for the required durability.

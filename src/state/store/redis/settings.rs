@@ -2,7 +2,6 @@
 
 use redis::InfoDict;
 
-use super::answers::shortened;
 use crate::config::ServerDurability;
 
 /// The state that a server reports.
@@ -49,11 +48,11 @@ impl ServerState {
         let mut part = || parts.next().flatten().unwrap_or_default();
         Self {
             version: (part(), part()),
-            role: shortened(info.get("role").unwrap_or_default()),
+            role: info.get("role").unwrap_or_default(),
             replicas: info.get("connected_slaves").unwrap_or_default(),
             appends: info.get("aof_enabled").unwrap_or_default(),
-            fsync: fsync.map(shortened),
-            eviction: shortened(info.get("maxmemory_policy").unwrap_or_default()),
+            fsync,
+            eviction: info.get("maxmemory_policy").unwrap_or_default(),
             memory_limit: info.get("maxmemory").unwrap_or_default(),
         }
     }
