@@ -243,12 +243,12 @@ impl Lacking {
 
     /// Adds the other sentences, one line per message.
     ///
-    /// The best come first, as far as their message has a share, and requests that are done come last.
+    /// The best come first, as far as their message has a share, and sentences that only made a finished request come last.
     fn rest(&mut self, sentences: &[SaidSentence], newest: Option<&str>, done: &[SeenStatement]) {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let done: HashSet<String> = done.iter().map(|done| plain(&done.text)).collect();
-        let is_done = |one: &SaidSentence| done.contains(&plain(&one.text));
+        let is_done = |one: &SaidSentence| one.asks && done.contains(&plain(&one.text));
         let rank = |one: &SaidSentence, kind: CarriedKind| match kind {
             CarriedKind::Done => newest::LAST + 1,
             _ => one.rank,

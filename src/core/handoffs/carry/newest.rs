@@ -84,6 +84,8 @@ pub struct SaidSentence {
     pub text: String,
     /// Rank among the sentences, from 0.
     pub rank: usize,
+    /// Whether the sentence is rather a request than a statement.
+    pub asks: bool,
 }
 
 /// Scores that a sentence of each rank has at least; one with a lower score has the rank [`LAST`].
@@ -345,6 +347,7 @@ impl<'r> ActiveRules<'r> {
             message: candidate.at.0,
             text,
             rank: rank.unwrap_or(LAST),
+            asks: candidate.score.asks > candidate.score.holds,
         })
     }
 

@@ -477,6 +477,28 @@ fn earlier_requests_that_are_done_stand_apart() {
 }
 
 #[test]
+fn a_statement_of_a_finished_request_is_not_told_as_done() {
+    let (statement, request) = ("The names should fit the small screens.", "Shorten the names.");
+    let messages = [
+        user(&format!("{request} {statement}")),
+        model("Done."),
+        user("Now write the changelog."),
+    ];
+    let done = [statement, request].map(|text| SeenStatement {
+        text: text.to_owned(),
+        turn: 1,
+    });
+    let seen = SeenFacts {
+        done_requests: done.to_vec(),
+        ..SeenFacts::default()
+    };
+    let carried = carry("Go on.", &said_in(&messages), Some(&seen), all(600)).prompt;
+    let (live, over) = carried.split_once(draft::DONE).unwrap();
+    assert!(live.contains(statement) && !over.contains(statement), "{carried}");
+    assert!(over.contains(request), "{carried}");
+}
+
+#[test]
 fn changed_files_that_a_prompt_does_not_name_are_one_line() {
     let change = |path: &str| SeenChange {
         path: path.to_owned(),
