@@ -1,5 +1,6 @@
 //! Tests of the block: which items it has, and which it omits.
 
+mod finished;
 mod said;
 
 use proptest::prelude::*;

@@ -1,0 +1,84 @@
+//! Tests of the user's words whose request is finished.
+
+use super::said::{NEWEST, SAID, said_in};
+use super::*;
+use crate::handoffs::draft;
+use crate::work::DraftIndexSettings;
+
+#[test]
+fn a_rule_that_was_said_with_a_finished_request_goes_on_with_it() {
+    let asked = "Port the reader. Never touch `migrations/`.";
+    let messages = [
+        user(asked),
+        model("Done: it is ported."),
+        user("Now the exporter."),
+    ];
+    let seen = SeenFacts {
+        finished: vec![SeenStatement {
+            text: asked.to_owned(),
+            turn: 1,
+        }],
+        ..SeenFacts::default()
+    };
+    let carried = carry("Go on.", &said_in(&messages), Some(&seen), all(600));
+    let line = "- Never touch `migrations/`. [said with: Port the reader. That is done.]\n";
+    assert!(carried.prompt.contains(line), "{}", carried.prompt);
+    assert_eq!(rules_behind(&carried.prompt), ["Never touch `migrations/`."]);
+    // Without evidence that its request is done, a rule has no mark.
+    let carried = carry("Go on.", &said_in(&messages), None, all(600));
+    assert_contains(&carried.prompt, "- Never touch `migrations/`.\n");
+}
+
+#[test]
+fn earlier_requests_that_are_done_stand_apart() {
+    let messages = [
+        user("Look at the exporter."),
+        model("I did."),
+        user("Can you rename the columns? The staging host sits behind a proxy."),
+        model("They are renamed."),
+        user("Should the writer use the small format instead of the large one?"),
+        model("It could."),
+        user("Port the parser."),
+        model("The grammar is ported; the error paths are still missing."),
+        user("Now write the changelog."),
+    ];
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let view = wire::wire(WireId::Anthropic)
+        .read(&body.into(), Operation::Generate)
+        .unwrap();
+    let seen = SeenFacts::of_work(DraftIndexSettings::default(), &Transcript::from_view(&view));
+    let carried = carry("Go on.", &said_in(&messages), Some(&seen), all(600));
+    let block = carried.prompt.split_once("<carried-over>").unwrap().1;
+    // A question that turns something down may hold, and so may a request of which something is left.
+    let expected = format!(
+        "\n{NEWEST}\n- Now write the changelog.\n{SAID}\n- Port the parser.\n- Should the writer use the small format instead of the \
+         large one?\n- The staging host sits behind a proxy.\n{}\n- Can you rename the columns?\n- Look at the exporter.\n</carried-over>",
+        draft::DONE
+    );
+    assert_eq!(block, expected);
+    // The next handoff adds the list anew.
+    let again = carry(&carried.prompt, &said_in(&messages), Some(&seen), all(600));
+    assert_eq!(again.prompt, carried.prompt);
+}
+
+#[test]
+fn a_statement_of_a_finished_request_is_not_told_as_done() {
+    let (statement, request) = ("The names should fit the small screens.", "Shorten the names.");
+    let messages = [
+        user(&format!("{request} {statement}")),
+        model("Done."),
+        user("Now write the changelog."),
+    ];
+    let done = [statement, request].map(|text| SeenStatement {
+        text: text.to_owned(),
+        turn: 1,
+    });
+    let seen = SeenFacts {
+        done_requests: done.to_vec(),
+        ..SeenFacts::default()
+    };
+    let carried = carry("Go on.", &said_in(&messages), Some(&seen), all(600)).prompt;
+    let (live, over) = carried.split_once(draft::DONE).unwrap();
+    assert!(live.contains(statement) && !over.contains(statement), "{carried}");
+    assert!(over.contains(request), "{carried}");
+}
