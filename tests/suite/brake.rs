@@ -205,25 +205,30 @@ async fn written() {
     tokio::time::sleep(Duration::from_millis(500)).await;
 }
 
-/// `a_killed_program_keeps_its_budget` has the same of one process after another.
-#[tokio::test]
-async fn a_budget_holds_for_replicas() {
-    let server = RedisServer::start(&[]);
-    let shared = || replicas::shared(&server.url(), "brake");
-    let change = |config: &mut Config| {
-        config.brake.may_raise = Some(true);
-        config.brake.session.calls = 3;
-    };
-    let mut talk = Talk::new(Fixture::with(ANTHROPIC, [], shared(), change).await);
-    talk.history.push(talk.user("Mend the importer."));
-    for n in 0..3 {
-        let call = Reply::new().call_as(format!("toolu_x{n}y9z"), "read_file", json!({"path": "f"}));
-        talk.runs(call, "content").await;
-        written().await;
-        talk.restart_with(shared(), change);
+mod redis {
+    use super::*;
+
+    /// `a_killed_program_keeps_its_budget` has the same of one process after another.
+    #[tokio::test]
+    #[ignore = "needs Redis: .ci/full redis"]
+    async fn a_budget_holds_for_replicas() {
+        let server = RedisServer::start(&[]);
+        let shared = || replicas::shared(&server.url(), "brake");
+        let change = |config: &mut Config| {
+            config.brake.may_raise = Some(true);
+            config.brake.session.calls = 3;
+        };
+        let mut talk = Talk::new(Fixture::with(ANTHROPIC, [], shared(), change).await);
+        talk.history.push(talk.user("Mend the importer."));
+        for n in 0..3 {
+            let call = Reply::new().call_as(format!("toolu_x{n}y9z"), "read_file", json!({"path": "f"}));
+            talk.runs(call, "content").await;
+            written().await;
+            talk.restart_with(shared(), change);
+        }
+        stopped(&mut talk).await;
+        talk.assert_clean();
     }
-    stopped(&mut talk).await;
-    talk.assert_clean();
 }
 
 #[tokio::test]
