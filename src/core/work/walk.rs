@@ -9,7 +9,7 @@ use super::failures::{CompletedCall, Failures, settles};
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use super::repository::RepositoryState;
 use super::runs::{LastEffects, VerificationRuns};
-use super::turns::{IndexedTurn, answers};
+use super::turns::{IndexedTurn, answers, calls};
 use super::whereabouts::ShellDirectory;
 use super::{SeenCommand, SeenFacts, SeenStatement, VerdictFile, Whereabouts};
 use crate::agents::files::{self, FileChange};
@@ -98,6 +98,10 @@ impl<'i> TranscriptWalk<'i> {
 
     pub(crate) fn all(&mut self, messages: &'i [IndexedMessage], turns: &[IndexedTurn<'i>]) {
         let answers = answers(messages, 0..messages.len());
+        // Calls before the user's first text belong to no turn, but `session_recall` counts them.
+        let first = turns.first().map_or(messages.len(), |turn| turn.messages.start);
+        let before = calls(messages, 0..first).map(|(_, _, call)| call);
+        self.called = before.filter(|call| is_counted(call)).count();
         for turn in turns {
             // The user has written since, so earlier questions may be answered.
             self.seen.questions.clear();
@@ -144,9 +148,9 @@ impl<'i> TranscriptWalk<'i> {
         self.group += usize::from(self.after_result);
         self.after_result = false;
         self.call += 1;
-        let counts = call.kind != ToolKind::Own && !call.by_user;
-        self.called += usize::from(counts);
-        self.number = if counts { self.called } else { 0 };
+        let is_counted = is_counted(call);
+        self.called += usize::from(is_counted);
+        self.number = if is_counted { self.called } else { 0 };
     }
 
     fn take(&mut self, turn: usize, call: &'i IndexedCall, outcome: Option<&'i IndexedResult>) {
@@ -363,6 +367,11 @@ impl SecretFact<'_> {
         let (path, usage, turn) = (whereabouts.relative(self.path), self.usage.name(), self.turn);
         format!("{path} ({}): {usage} in turn {turn}; {worked}", self.kind)
     }
+}
+
+/// Whether a locator counts the call: the model's, except for those of baton's tools.
+fn is_counted(call: &IndexedCall) -> bool {
+    call.kind != ToolKind::Own && !call.by_user
 }
 
 /// Each command with each of its ends once, at its last occurrence.

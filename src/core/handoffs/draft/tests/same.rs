@@ -23,6 +23,17 @@ fn a_check_before_a_script_that_may_change_files_is_stale_perhaps_in_both() {
 }
 
 #[test]
+fn a_place_counts_the_calls_before_the_first_message_of_the_user() {
+    let mut all = ran("cargo build", "Finished").to_vec();
+    all.push(user("Port the parser."));
+    all.extend(ran("cargo test", "test result: ok. 3 passed; 0 failed"));
+    let (local, document) = both(&all);
+    let place = "`cargo test`: passed (turn 1, call 2)";
+    assert_contains(&local, place);
+    assert_contains(&document.markdown(), place);
+}
+
+#[test]
 fn a_command_that_passes_in_another_directory_settles_nothing() {
     let npm = |directory: &str, result: &str| {
         let input = json!({"command": "npm test", "workdir": directory});
