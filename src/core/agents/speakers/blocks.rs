@@ -14,6 +14,10 @@ const EXPANDED: &str = "<command-message>";
 /// Elements that open a command. The agent itself handles a command that opens with the name.
 const INVOCATIONS: [&str; 2] = [EXPANDED, "<command-name>"];
 
+/// Beginning of a command's template that states the arguments in a fence (spec-kit in Codex), and the fence.
+const TEMPLATE: &str = "## User Input";
+const ARGUMENTS: &str = "```text\n";
+
 /// Beginning of a notice that the user stopped the model. It ends with a bracket.
 const INTERRUPTED: &str = "[Request interrupted by user";
 
@@ -46,6 +50,13 @@ impl Invocation {
 /// that the user typed.
 pub(super) fn invocation(text: &str) -> Option<(Option<Invocation>, Option<Range<usize>>)> {
     let rest = text.trim_start();
+    if let Some(after) = rest.strip_prefix(TEMPLATE)
+        && let Some(inside) = after.trim_start().strip_prefix(ARGUMENTS)
+    {
+        let start = text.len() - inside.len();
+        let len = inside.find("\n```").unwrap_or_default();
+        return Some((None, Some(start..start + len)));
+    }
     INVOCATIONS.iter().find(|tag| rest.starts_with(**tag))?;
     let args = element(text, "<command-args>", "</command-args>");
     let name = element(text, "<command-name>", "</command-name>").map_or("", |name| &text[name]);

@@ -51,6 +51,15 @@ fn what_was_typed_is_the_users() {
         ),
         (&[&["R:ok", "Stop that."]], &["Stop that."]),
         (
+            &[
+                &[
+                    "\n## User Input\n\n```text\nPort it.\n```\n\nYou **MUST** write a plan:\n\n```text\na\n```",
+                ],
+                &["## User Input\n\n```text\n\n```\n\nWrite the plan."],
+            ],
+            &["Port it."],
+        ),
+        (
             &[&[
                 "<system_notification>\n<task>\nkind: shell\n</task>\n</system_notification>\n<user_query>Briefly inform the user about the task result. Don't repeat it.</user_query>",
                 "Go on.",
