@@ -57,6 +57,7 @@ pub use leg::{
 };
 pub use leg_machine::LegMachine;
 pub use members::{LoneText, TextOnly};
+pub use openai::stated_usage;
 pub use own_text::EMPTY_TURN;
 pub use parts::parts;
 pub use sibling_calls::{CallAt, SiblingPair};

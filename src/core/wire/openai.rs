@@ -4,7 +4,7 @@ use super::leg_state::ProviderUsage;
 use bytes::Bytes;
 
 use super::error::ProxyError;
-use super::leg::Usage;
+use super::leg::{LegReport, Usage};
 use super::view::ToolShape;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -121,6 +121,17 @@ impl ProviderUsage for OpenaiUsage {
         let merged = splice::edited(&last.raw, edits);
         Some(String::from_utf8_lossy(&merged).into_owned())
     }
+}
+
+/// Reads the usage that a response without a transcript states, such as that of embeddings.
+pub fn stated_usage(body: &[u8]) -> Option<LegReport> {
+    let root = json::whole(body).ok()?;
+    let stated = json::get(body, root, "usage").filter(|usage| body[usage.start] == b'{')?;
+    let (mut usage, mut report) = (OpenaiUsage::default(), LegReport::default());
+    usage.take(body, stated);
+    report.usage = usage.usage();
+    report.served.take(body, root);
+    Some(report)
 }
 
 impl OpenaiUsage {

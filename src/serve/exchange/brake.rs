@@ -333,6 +333,7 @@ fn charge_at_end(exchange: &Exchange, accounts: &[Account], continues: bool) {
         plan: plan.first().map(|account| account.key.clone()),
         request: continues.then(|| exchange.offered.hash()),
         unreported_output: unreported_output(exchange),
+        counted_output: None,
     };
     ctx.recorder.note(|e| e.charge = Some(Arc::new(charge)));
 }

@@ -36,10 +36,9 @@ use crate::app::App;
 use crate::heavy;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::headers::Sending;
 use crate::proxy::response_body::AgentResponse;
 use crate::proxy::upload::RopeBody;
-use crate::proxy::{Answering, RequestContext, TranscriptHandler, relay};
+use crate::proxy::{Answering, RequestContext, TranscriptHandler, relay, stated_usage};
 use baton_core::commands::CommandReply;
 use baton_core::nudge::{NudgeOutcome, ShadowMoment};
 use baton_core::plan::{Decision, Plan, RespondInput, Responder, ShadowDecision, is_model_call};
@@ -94,7 +93,7 @@ async fn run(app: Arc<App>, mut ctx: RequestContext, searched: ScannedBody) -> A
     };
     let Some(received) = read::receive(&app, &ctx, &searched) else {
         return match ctx.check_unread(&app.config) {
-            Ok(()) => untouched(&ctx, searched.body).await,
+            Ok(()) => untouched(&app, &ctx, searched.body).await,
             Err(fault) => ctx.refuse(fault),
         };
     };
@@ -192,12 +191,14 @@ async fn answer_by(mut exchange: Exchange, by: Responder) -> AgentResponse {
     exchange.begin().await
 }
 
-/// Sends the collected body unchanged and relays the response.
-async fn untouched(ctx: &RequestContext, body: RequestBody) -> AgentResponse {
+/// Sends the collected body unchanged, relays the response and counts its usage.
+async fn untouched(app: &App, ctx: &RequestContext, body: RequestBody) -> AgentResponse {
     let rope = RopeBody::from(body.raw().cloned().unwrap_or_default());
     // Frees the decoded text before the response streams.
     drop(body);
-    relay::send(ctx, Sending::default(), rope).await
+    let response = relay::send(ctx, stated_usage::sending(ctx), rope).await;
+    let parts = (&*app.config, &app.bodies, app.sessions.store());
+    stated_usage::counted(parts, ctx, response).await
 }
 
 /// Relays a request and its response in shadow mode, byte for byte, and records where a handoff would have been due. The

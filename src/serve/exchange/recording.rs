@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::value::Exchange;
+use crate::proxy::stated_usage;
 use baton_core::text::cut::cut;
 use baton_core::wire::{LegReport, LocatedBody, StopReason};
 
@@ -90,4 +91,10 @@ pub(super) fn count_unmeasured(exchange: &Exchange, report: &LegReport) {
         live.spoken.answered();
     }
     exchange.ctx.count_leg(report);
+    // The agent may fetch the response of a background request later, which must not count again.
+    if report.counted_output.is_some() {
+        let (store, report) = (exchange.app.sessions.store().clone(), report.clone());
+        let principal = exchange.ctx.principal.clone();
+        tokio::spawn(async move { stated_usage::is_first(&store, &principal, &report).await });
+    }
 }

@@ -80,7 +80,7 @@ pub(crate) fn own_response(kind: &'static str, body: ResponseBody) -> AgentRespo
     response
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
     headers::media_type(headers).is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"))
 }
 

@@ -35,6 +35,7 @@ pub mod server;
 mod unmodifiable;
 
 pub mod spill;
+pub mod stated_usage;
 mod stored_responses;
 mod target;
 pub mod upload;
@@ -387,7 +388,9 @@ async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Ag
         }
         // Only a request that could have got the tool has a reason for not getting it.
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
-        return Box::pin(stored_responses::run(gateway, ctx, body)).await;
+        let response = Box::pin(stored_responses::run(gateway, ctx.clone(), body)).await;
+        let parts = &gateway.parts;
+        return stated_usage::counted((&parts.config, &parts.bodies, &parts.store), &ctx, response).await;
     }
     let limit = gateway.parts.config.limits.body_bytes;
     match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies).await {

@@ -10,8 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use super::RequestContext;
 use super::fault::{Code, Fault};
-use super::route::Route;
-use super::stored_responses;
+use super::route::{Route, stored_response};
 use super::upstream::Upstream;
 use crate::state::config::Config;
 use crate::state::store::Store;
@@ -106,7 +105,7 @@ fn names_method(parts: &Parts) -> bool {
 /// Whether a request is about one stored response, whose owner is checked later.
 fn is_stored_response(method: &Method, path: &str) -> bool {
     let acts = matches!(*method, Method::GET | Method::DELETE | Method::POST);
-    acts && stored_responses::split(path).is_some_and(|(before, ..)| STORED_RESPONSES.contains(&before))
+    acts && stored_response(path).is_some_and(|(before, ..)| STORED_RESPONSES.contains(&before))
 }
 
 impl RequestContext {

@@ -9,6 +9,7 @@ use super::fault;
 use super::headers::{self, Sending};
 use super::min_rate::MinRateBody;
 use super::response_body::{AgentResponse, ResponseBody};
+use super::stated_usage;
 use super::upload::RopeBody;
 use super::upstream::UpstreamResult;
 use crate::state::config::Config;
@@ -16,15 +17,16 @@ use crate::state::telemetry::ExchangeOutcome;
 
 /// Relays a request while the agent still sends it, and the response while upstream still sends it.
 pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> AgentResponse {
+    let sending = stated_usage::sending(&ctx);
     if body.is_end_stream() {
         // An empty body counts as buffered, so it can be sent again if the connection was stale.
         ctx.recorder.request_read(0);
-        return send(&ctx, Sending::default(), RopeBody::default()).await;
+        return send(&ctx, sending, RopeBody::default()).await;
     }
     let progress = Progress::start();
     ctx.recorder.request_streams(progress.clone());
     ctx.recorder.leg_sent(0);
-    let headers = ctx.onward(Sending::default());
+    let headers = ctx.onward(sending);
     let sent = ctx
         .upstream
         .relay(&ctx.method, &ctx.target, headers, body, &progress)

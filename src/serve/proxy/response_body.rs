@@ -14,7 +14,7 @@ use http::Response;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::download::{PolledFrame, UpstreamBody};
+use super::download::PolledFrame;
 use super::exchange_recorder::ExchangeRecorder;
 use super::fault::{Code, Fault};
 use crate::state::journal::BodyCapture;
@@ -252,15 +252,15 @@ impl Drop for ExchangeGuard {
 }
 
 /// Relayed body that feeds each frame to a [`StreamMerge`].
-pub(crate) struct TeeBody<F> {
-    body: UpstreamBody,
+pub(crate) struct TeeBody<B, F> {
+    body: B,
     merge: StreamMerge,
     /// Callback for the leg's report, taken when the leg has ended.
     over: Option<F>,
 }
 
-impl<F: FnOnce(&LegReport)> TeeBody<F> {
-    pub(crate) fn new(body: UpstreamBody, merge: StreamMerge, over: F) -> Self {
+impl<B, F: FnOnce(&LegReport)> TeeBody<B, F> {
+    pub(crate) fn new(body: B, merge: StreamMerge, over: F) -> Self {
         Self {
             body,
             merge,
@@ -289,7 +289,11 @@ impl<F: FnOnce(&LegReport)> TeeBody<F> {
     }
 }
 
-impl<F: FnOnce(&LegReport) + Unpin> Body for TeeBody<F> {
+impl<B, F> Body for TeeBody<B, F>
+where
+    B: Body<Data = Bytes, Error = Fault> + Unpin,
+    F: FnOnce(&LegReport) + Unpin,
+{
     type Data = Bytes;
     type Error = Fault;
 

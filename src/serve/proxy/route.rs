@@ -355,6 +355,21 @@ pub fn with_model(target: &str, other: &str) -> Option<String> {
     plain.then(|| format!("{}{other}{}", &target[..at], &target[at + named.len()..]))
 }
 
+/// Splits a target into the part before the response id in its path, the id, and the rest.
+pub(super) fn stored_response(target: &str) -> Option<(&str, &str, &str)> {
+    const FOLDER: &str = "/responses/";
+    let path = target.split('?').next().unwrap_or(target);
+    let start = path.find(FOLDER)? + FOLDER.len();
+    let len = path[start..].find('/').unwrap_or(path.len() - start);
+    let id = &target[start..start + len];
+    // A longer path may mean something else than this response.
+    let is_known = TAILS.contains(&&path[start + len..]);
+    (id.starts_with("resp_") && is_known).then(|| (&target[..start], id, &target[start + len..]))
+}
+
+/// Paths of a stored response, after its id.
+const TAILS: [&str; 3] = ["", "/input_items", "/cancel"];
+
 /// Whether the path itself requests a stream.
 pub fn streams(target: &str) -> bool {
     let path = target.split('?').next().unwrap_or(target);

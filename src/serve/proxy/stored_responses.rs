@@ -10,6 +10,7 @@ use super::download::whole;
 use super::fault::{Code, Fault};
 use super::min_rate::MinRateBody;
 use super::response_body::{AgentResponse, ResponseBody};
+use super::route::stored_response;
 use super::{Gateway, RequestContext, headers, relay};
 use crate::state::store::StoreResult;
 use baton_core::record::ResponseOrigin;
@@ -24,7 +25,7 @@ struct Mapped {
 
 /// Relays a request without a transcript, and translates the id of a stored response in both directions.
 pub(super) async fn run(gateway: &Gateway, mut ctx: RequestContext, body: MinRateBody) -> AgentResponse {
-    if let Some((_, id, _)) = split(&ctx.target)
+    if let Some((_, id, _)) = stored_response(&ctx.target)
         && let Err(fault) = ctx.check_response(&*gateway.parts.store, id).await
     {
         return ctx.refuse(fault);
@@ -64,7 +65,7 @@ async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> StoreResult<Option<M
     if ctx.wire.is_none_or(|id| wire(id).items.is_none()) {
         return Ok(None);
     }
-    let Some((before, id, rest)) = split(&ctx.target) else {
+    let Some((before, id, rest)) = stored_response(&ctx.target) else {
         return Ok(None);
     };
     let found = gateway.parts.store.response_id(&ctx.principal, id).await?;
@@ -78,21 +79,6 @@ async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> StoreResult<Option<M
         upstream: upstream.to_owned(),
     }))
 }
-
-/// Splits a target into the part before the response id in its path, the id, and the rest.
-pub(super) fn split(target: &str) -> Option<(&str, &str, &str)> {
-    const FOLDER: &str = "/responses/";
-    let path = target.split('?').next().unwrap_or(target);
-    let start = path.find(FOLDER)? + FOLDER.len();
-    let len = path[start..].find('/').unwrap_or(path.len() - start);
-    let id = &target[start..start + len];
-    // A longer path may mean something else than this response.
-    let is_known = TAILS.contains(&&path[start + len..]);
-    (id.starts_with("resp_") && is_known).then(|| (&target[..start], id, &target[start + len..]))
-}
-
-/// Paths of a stored response, after its id.
-const TAILS: [&str; 3] = ["", "/input_items", "/cancel"];
 
 /// Replaces upstream's id in a body with the one that the agent knows.
 fn renamed(body: &Bytes, from: &str, to: &str) -> Bytes {
@@ -112,24 +98,6 @@ fn renamed(body: &Bytes, from: &str, to: &str) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_id_in_a_target_is_found() {
-        assert_eq!(
-            split("/v1/responses/resp_1"),
-            Some(("/v1/responses/", "resp_1", ""))
-        );
-        let items = "/v1/responses/resp_1/input_items?limit=2";
-        assert_eq!(
-            split(items),
-            Some(("/v1/responses/", "resp_1", "/input_items?limit=2"))
-        );
-        assert_eq!(split("/v1/responses/resp_1/responses/resp_2"), None);
-        assert_eq!(split("/v1/x/responses/resp_1/y/resp_2"), None);
-        assert_eq!(split("/v1/responses/compact"), None);
-        assert_eq!(split("/v1/files/resp_1"), None);
-        assert_eq!(split("/v1/files?x=/responses/resp_1"), None);
-    }
 
     #[test]
     fn the_agent_reads_the_id_it_knows() {

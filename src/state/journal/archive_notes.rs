@@ -18,7 +18,7 @@ use super::summary;
 use crate::clock::now_ms;
 use crate::telemetry::ExchangeEvent;
 use baton_core::nudge::Windows;
-use baton_core::record::WireId;
+use baton_core::record::{LOCAL, WireId};
 use baton_core::text::splice;
 use baton_core::wire::{self, Operation};
 
@@ -286,14 +286,15 @@ impl Archive {
         self.last.0 += 1;
         self.conn
             .prepare_cached(
-                "INSERT INTO exchanges (seq, id, at_ms, conversation, wire, model, upstream, route)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO exchanges (seq, id, at_ms, conversation, principal, wire, model, upstream, route)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
             .execute(params![
                 self.last.0,
                 event.id,
                 began_ms(event),
                 event.conversation,
+                event.client.as_deref().unwrap_or(LOCAL),
                 event.wire.map(WireId::name),
                 self.clean(event.model.as_deref()),
                 event.upstream,

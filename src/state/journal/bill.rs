@@ -7,7 +7,7 @@ use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
 
 use super::query::JournalReader;
-use super::row::{json, legs, size_of};
+use super::row::{LegDetail, LegResponse, json, legs, size_of};
 use super::schema::JournalResult;
 use crate::telemetry::ExchangeFacts;
 use baton_core::bill::{
@@ -143,7 +143,23 @@ impl JournalReader {
         // At this size the agent would have compacted its history.
         let window = Windows::default().of(&query);
         let limit = window.map(|window| compaction_point(agent, window));
-        let requests = legs(&self.conn, row.seq)?.into_iter().map(|leg| {
+        let mut legs = legs(&self.conn, row.seq)?;
+        if legs.is_empty() {
+            // A relayed request has no rows of legs.
+            legs.extend((0..).zip(&row.event.tokens).map(|(n, usage)| {
+                let usage = *usage;
+                let response = LegResponse {
+                    usage,
+                    ..LegResponse::default()
+                };
+                LegDetail {
+                    n,
+                    response,
+                    ..LegDetail::default()
+                }
+            }));
+        }
+        let requests = legs.into_iter().map(|leg| {
             let served = row.event.served.get(leg.n as usize).and_then(Option::as_ref);
             let model = served.map(|served| served.model.as_str());
             let model = model.filter(|model| !model.is_empty()).unwrap_or(requested);

@@ -13,7 +13,7 @@ use baton_core::text::date::rfc3339;
 use baton_core::wire::Usage;
 
 /// The ledgers that an exchange is charged to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Charge {
     pub principal: String,
     /// Keys of the ledgers' records.
@@ -24,6 +24,8 @@ pub struct Charge {
     pub request: Option<u64>,
     /// Output tokens that a response without usage counts as.
     pub unreported_output: u64,
+    /// Output tokens that an earlier request for the same response was charged for, with its input.
+    pub counted_output: Option<u64>,
 }
 
 /// A budget and its use.
@@ -96,6 +98,11 @@ impl ExchangeEvent {
             let Some(usage) = self.leg_usage(leg) else {
                 continue;
             };
+            let counted = self.charge.as_ref().and_then(|charge| charge.counted_output);
+            let usage = counted.map_or(usage, |counted| Usage {
+                output: usage.output.saturating_sub(counted),
+                ..Usage::default()
+            });
             let query = PriceQuery {
                 host,
                 ..self.price_query(leg)
@@ -110,12 +117,12 @@ impl ExchangeEvent {
                 None => unpriced += 1,
             }
             amounts.tokens += usage.all_input() + usage.output;
-            amounts.calls += 1;
+            amounts.calls += u64::from(counted.is_none());
         }
         // Only complete responses count as repeats: agents repeat a failed request by themselves.
         let is_complete = self.outcome == ExchangeOutcome::Complete;
         let request = self.charge.as_ref().and_then(|charge| charge.request);
-        (amounts.calls > 0).then_some(EntryKind::Spent {
+        (amounts != Amounts::default()).then_some(EntryKind::Spent {
             amounts,
             unpriced,
             request: request.filter(|_| is_complete),
@@ -172,10 +179,8 @@ mod tests {
     fn a_response_without_usage_counts_as_its_estimate() {
         let charge = |unreported_output| Charge {
             principal: "ada".to_owned(),
-            keys: Vec::new(),
-            plan: None,
-            request: None,
             unreported_output,
+            ..Charge::default()
         };
         for (reported, unreported, tokens) in [
             (None, 0, 100),

@@ -411,3 +411,21 @@ fn an_upstream_with_a_key_of_its_own_gets_none_from_the_query() {
         assert_eq!(without_credentials(target.to_owned()), sent, "{target}");
     }
 }
+
+#[test]
+fn the_id_in_a_target_is_found() {
+    assert_eq!(
+        stored_response("/v1/responses/resp_1"),
+        Some(("/v1/responses/", "resp_1", ""))
+    );
+    let items = "/v1/responses/resp_1/input_items?limit=2";
+    assert_eq!(
+        stored_response(items),
+        Some(("/v1/responses/", "resp_1", "/input_items?limit=2"))
+    );
+    assert_eq!(stored_response("/v1/responses/resp_1/responses/resp_2"), None);
+    assert_eq!(stored_response("/v1/x/responses/resp_1/y/resp_2"), None);
+    assert_eq!(stored_response("/v1/responses/compact"), None);
+    assert_eq!(stored_response("/v1/files/resp_1"), None);
+    assert_eq!(stored_response("/v1/files?x=/responses/resp_1"), None);
+}

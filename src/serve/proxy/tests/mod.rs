@@ -20,4 +20,5 @@ mod refusals;
 mod relayed;
 mod slow;
 mod spilled;
+mod stated;
 mod welcome;

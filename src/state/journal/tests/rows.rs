@@ -153,3 +153,24 @@ fn the_rows_of_an_exchange_are_written_once() {
     let (own_rows, references) = (1 + 2 + 1, 9);
     assert_eq!(changes, own_rows + references);
 }
+
+/// A relayed request has neither a beginning nor legs, but its response may state usage.
+#[test]
+fn a_relayed_request_is_in_its_clients_bill() {
+    let journal = TestJournal::start();
+    let mut event = over(&id(1), "c", 0, &[0]);
+    event.conversation = None;
+    event.client = Some("ada".to_owned());
+    event.tokens = vec![Some(Usage {
+        input: 7,
+        ..Usage::default()
+    })];
+    journal.end(event);
+    let prices = crate::prices::table(None).unwrap();
+    let bill = journal.read().bill(&BillFilter::default(), &prices).unwrap();
+    let rows: Vec<_> = bill
+        .iter()
+        .map(|row| (row.client.as_deref(), row.tokens.input))
+        .collect();
+    assert_eq!(rows, [(Some("ada"), 7)]);
+}

@@ -122,6 +122,14 @@ impl ResponsesDialect {
         if let Some(usage) = json::get(data, response, "usage").filter(|usage| data[usage.start] == b'{') {
             self.usage.take(data, usage, report);
         }
+        let is_background =
+            json::get(data, response, "background").is_some_and(|v| json::is_true(v.of(data)));
+        // As `RequestFacts::unreported_output` estimates it.
+        let counted = || {
+            let limit = json::get_u64(data, response, "max_output_tokens");
+            limit.unwrap_or(report.usage.all_input())
+        };
+        report.counted_output = is_background.then(counted);
         report.stop = response_object::stop(data, response, !report.calls.is_empty());
         report.ended = true;
         report.served.take(data, response);
