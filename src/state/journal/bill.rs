@@ -121,7 +121,7 @@ impl JournalReader {
         let mut ask = self.conn.prepare_cached(
             "SELECT seq, id, conversation, at_ms, model, principal, received_bytes, head, event FROM exchanges
              WHERE (?1 IS NULL OR conversation = ?1) AND (call IS NULL OR call = 'generate')
-             ORDER BY conversation, id",
+             ORDER BY conversation, seq",
         )?;
         let mut rows = ask.query(params![conversation])?;
         while let Some(row) = rows.next()? {

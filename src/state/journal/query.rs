@@ -267,10 +267,10 @@ impl JournalReader {
             "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
              MAX(e.at_ms), {RECEIVED}, SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
              (SELECT model FROM exchanges n WHERE n.conversation = e.conversation AND n.model IS NOT NULL
-              ORDER BY n.id DESC LIMIT 1), NULLIF(MAX(e.principal), 'local')
+              ORDER BY n.seq DESC LIMIT 1), NULLIF(MAX(e.principal), 'local')
              FROM exchanges e LEFT JOIN titles t ON t.conversation = e.conversation
              WHERE e.conversation IS NOT NULL AND (?1 IS NULL OR e.conversation = ?1)
-             GROUP BY e.conversation ORDER BY MAX(e.id) DESC LIMIT ?2",
+             GROUP BY e.conversation ORDER BY MAX(e.seq) DESC LIMIT ?2",
         );
         let found = all(&self.conn, &sql, params![key, rows_of(limit)], |row| {
             Ok(ConversationSummary {

@@ -59,9 +59,9 @@ const SCHEMA: &str = "
         shown INTEGER NOT NULL DEFAULT 0, shown_cut INTEGER NOT NULL DEFAULT 0,
         shown_headers INTEGER NOT NULL DEFAULT 0, shown_headers_own TEXT, event TEXT, answer TEXT
     ) STRICT;
-    CREATE INDEX exchanges_conversation ON exchanges (conversation, id);
+    CREATE INDEX exchanges_conversation ON exchanges (conversation);
     CREATE INDEX exchanges_ended ON exchanges (ended);
-    CREATE INDEX exchanges_failed ON exchanges (conversation, id) WHERE failed;
+    CREATE INDEX exchanges_failed ON exchanges (conversation) WHERE failed;
     CREATE TABLE legs (
         exchange INTEGER NOT NULL, n INTEGER NOT NULL, at_ms INTEGER NOT NULL, bytes INTEGER NOT NULL,
         messages INTEGER NOT NULL, head INTEGER NOT NULL, list INTEGER NOT NULL, tail INTEGER NOT NULL,

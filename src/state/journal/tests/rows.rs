@@ -174,3 +174,15 @@ fn a_relayed_request_is_in_its_clients_bill() {
         .collect();
     assert_eq!(rows, [(Some("ada"), 7)]);
 }
+
+/// A clock that ran ahead does not keep a conversation on top.
+#[test]
+fn the_first_conversation_is_the_last_that_was_used() {
+    let journal = TestJournal::start();
+    for (n, conversation) in [(9, "c"), (2, "d")] {
+        journal.end(over(&id(n), conversation, 0, &[0]));
+    }
+    let listed = journal.read().conversations(None, 9).unwrap();
+    let keys: Vec<_> = listed.iter().map(|found| found.key.as_str()).collect();
+    assert_eq!(keys, ["d", "c"]);
+}
