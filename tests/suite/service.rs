@@ -10,7 +10,7 @@ use baton_strict::{Options, Reply, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::harness::program::{Program, ask, baton, config_for, printed};
+use crate::harness::program::{Program, ask, baton, config_for, fifo, printed};
 use crate::harness::temp;
 use crate::harness::texts::{assert_begins, assert_contains, assert_ends};
 
@@ -114,6 +114,13 @@ fn a_manager_that_fails_is_reported_with_its_command() {
     assert_eq!(home.run(&["service", "install"]).status.code(), Some(69));
     assert_eq!(fs::read_to_string(home.unit()).unwrap(), "before");
     fs::remove_file(home.unit()).unwrap();
+    // Opening a FIFO would wait for its other end.
+    fifo(&home.unit());
+    home.calls();
+    let out = home.run(&["service", "install"]);
+    assert_eq!(out.status.code(), Some(73));
+    assert_contains(&String::from_utf8(out.stderr).unwrap(), "not a regular file");
+    assert!(home.calls().is_empty());
     // A launch agent is rendered on every platform.
     let plist = home.printed(&["service", "install", "--print", "--manager", "launchd"]);
     assert!(plist.contains("<string>local.baton</string>"), "{plist}");

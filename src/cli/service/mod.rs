@@ -17,6 +17,7 @@ use super::running;
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
 use baton_state::config::Config;
+use baton_state::disk;
 
 /// Log in the state directory for a service whose manager keeps none.
 pub(super) const LOG: &str = "service.log";
@@ -93,12 +94,16 @@ fn install(args: &ServiceInstallArgs, out: &mut Out) -> CliResult {
         return out.document(&text);
     }
     let path = path(manager)?;
-    // Kept for a rollback.
-    let before = fs::read_to_string(&path).ok();
-    write(&path, &text).map_err(|error| {
+    let failed = |error: io::Error| {
         let message = format!("failed to write {}: {error}", path.display());
         Exit::CANNOT_CREATE.failure(message)
-    })?;
+    };
+    // Kept for a rollback. A FIFO or a device is not a manager's file.
+    let before = match disk::read_named(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        read => read.ok(),
+    };
+    write(&path, &text).map_err(failed)?;
     if let Err(failure) = perform(manager, ServiceStep::Start) {
         // Roll back: a service that never ran would be reported as stopped for good.
         let restored = match before {
