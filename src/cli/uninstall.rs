@@ -15,6 +15,7 @@ use super::running::{self, RunState};
 use super::service;
 use super::service::manager::{MANAGERS, ServiceManager};
 use super::state_args::StateArgs;
+use baton_core::handoffs::yaml::names;
 use baton_state::config::{Config, StoreKind};
 
 /// Files of the state directory.
@@ -37,8 +38,11 @@ const STATE_FILES: &[&str] = &[
     service::LOG,
 ];
 
-/// Directories of the state directory. `ledgers` is next to the documents of handoffs.
-const STATE_FOLDERS: &[&str] = &["agents", "run-configs", "started-runs", "handoffs", "ledgers"];
+/// Directories of the state directory.
+const STATE_FOLDERS: &[&str] = &["agents", "run-configs", "started-runs"];
+
+/// Directories where other programs may write as well. `ledgers` is next to the documents of handoffs.
+const SHARED_FOLDERS: &[&str] = &["handoffs", "ledgers"];
 
 /// Time for a stopped service to end its open streams.
 const STOP_TIME: Duration = Duration::from_secs(60);
@@ -79,6 +83,8 @@ enum Removal {
     Service(&'static ServiceManager, PathBuf),
     File(PathBuf),
     Directory(PathBuf),
+    /// A directory where other programs may write as well: baton's files in it.
+    Shared(PathBuf),
     /// Removed if it is empty afterwards.
     StateDir(PathBuf),
 }
@@ -92,6 +98,7 @@ impl Removal {
             }
             Self::File(path) => shown(path),
             Self::Directory(path) => format!("{}/ and everything in it", shown(path)),
+            Self::Shared(path) => format!("{}/ and baton's files in it", shown(path)),
             Self::StateDir(path) => format!("{}/ (if empty afterwards)", shown(path)),
         }
     }
@@ -102,6 +109,7 @@ impl Removal {
             Self::File(path) => (path, fs::remove_file(path)),
             Self::Directory(path) => (path, fs::remove_dir_all(path)),
             // Ignored: other files in it stay, and with them the directory.
+            Self::Shared(path) => (path, visit(path, &mut remove_own)),
             Self::StateDir(path) => (path, fs::remove_dir(path).or(Ok(()))),
         };
         removed.map_err(|error| Exit::IO.failure(format!("failed to remove {}: {error}", path.display())))
@@ -198,19 +206,69 @@ impl RemovalPlan {
         let files: Vec<_> = files.filter(exists).chain(default).collect();
         // Other programs have directories of these names. baton's are next to its files.
         let is_used = files.iter().any(|file| file.parent() == Some(dir));
-        let directories = STATE_FOLDERS.iter().filter(|_| is_used);
-        let directories = directories.map(|name| dir.join(name));
-        let directories: Vec<_> = directories.filter(is_directory).collect();
-        let listed = |path: &PathBuf| files.contains(path) || directories.contains(path);
+        let folders = |names: &[&str]| {
+            let paths = names.iter().filter(|_| is_used).map(|name| dir.join(name));
+            paths.filter(is_directory).collect::<Vec<_>>()
+        };
+        let (directories, shared) = (folders(STATE_FOLDERS), folders(SHARED_FOLDERS));
+        let listed = |path: &PathBuf| {
+            [&files, &directories, &shared]
+                .iter()
+                .any(|all| all.contains(path))
+        };
         let others = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
         let others = others.map(|entry| entry.path()).filter(|path| !listed(path));
-        let others = others.map(|path| format!("{}: not baton's", path.display()));
+        let others = others.map(|path| not_batons(&path));
         self.stays.extend(own.into_iter().chain(others));
         self.items.extend(files.into_iter().map(Removal::File));
         self.items.extend(directories.into_iter().map(Removal::Directory));
+        for path in shared {
+            // An error is ignored here: the removal meets it again.
+            let _ = visit(&path, &mut |path| {
+                let is_others = !is_directory(&path.to_owned()) && !is_batons(path);
+                self.stays.extend(is_others.then(|| not_batons(path)));
+                Ok(())
+            });
+            self.items.push(Removal::Shared(path));
+        }
         self.items
             .extend(dir.exists().then(|| Removal::StateDir(dir.to_owned())));
     }
+}
+
+/// Calls `each` for all that is below a path, and then for the path. Links are not followed.
+fn visit(path: &Path, each: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    if path.symlink_metadata()?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            visit(&entry?.path(), each)?;
+        }
+    }
+    each(path)
+}
+
+/// Removes a file of baton, or an empty directory.
+fn remove_own(path: &Path) -> io::Result<()> {
+    match is_batons(path) {
+        true => fs::remove_file(path),
+        // Ignored: others' files stay, and with them their directory.
+        false => fs::remove_dir(path).or(Ok(())),
+    }
+}
+
+/// Whether baton gives files in the directories of handoffs and ledgers this name.
+fn is_batons(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = &*name;
+    let is_between = |begins, ends| name.starts_with(begins) && name.ends_with(ends);
+    matches!(name, "handoff.json" | "handoff.md" | ".lock")
+        || names::is_file(name) && names::time(name).is_some()
+        || is_between("CONTINUITY_", ".md")
+        // Temporary files of a killed process.
+        || is_between(".handoff", ".tmp")
+}
+
+fn not_batons(path: &Path) -> String {
+    format!("{}: not baton's", path.display())
 }
 
 fn print(plan: &RemovalPlan, out: &mut Out) -> CliResult {

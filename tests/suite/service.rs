@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use baton_strict::{Options, Reply, Strict};
@@ -229,7 +229,27 @@ async fn nothing_of_a_real_run_is_left_after_a_purge() {
         assert!(state.join(name).exists(), "{name}");
     }
     fs::write(state.join("serving.json.new"), "half").unwrap();
+    // Other programs write there as well.
+    let others = ["handoffs/notes.txt", "handoffs/work/own.yaml", "ledgers/mine.md"];
+    for name in others {
+        fs::write(state.join(name), "mine").unwrap();
+    }
     let text = with(&["uninstall", "--purge", "--yes"], &[]);
-    assert!(!text.contains("not baton's"), "{text}");
-    assert!(!state.exists(), "{text}");
+    for name in others {
+        assert_contains(&text, &format!("  {dir}/{name}: not baton's\n"));
+    }
+    assert_eq!(text.matches("not baton's").count(), others.len(), "{text}");
+    let mut left = below(&state);
+    left.sort();
+    assert_eq!(left, others.map(|name| state.join(name)), "{text}");
+}
+
+/// Files below a directory.
+fn below(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let of_entry = |path: PathBuf| match path.is_dir() {
+        true => below(&path),
+        false => vec![path],
+    };
+    entries.flat_map(of_entry).collect()
 }
