@@ -230,6 +230,12 @@ const SHAPES: &[SecretShape] = &[
     ("xml", "<password>{}</password>", "", "p"),
     ("maven", "<server><username>u</username><passphrase>{}</passphrase></server>", "", "p"),
     ("env list", "[{\"name\":\"DB_PASSWORD\",\"value\":\"{}\"}]", "", "p"),
+    ("zapier webhook", "https://hooks.zapier|.com/hooks/catch/1234567/{}/", "", "l7"),
+    ("make webhook", "https://hook.eu1.make|.com/{}", "", "l32"),
+    ("ifttt webhook", "https://maker.ifttt|.com/trigger/done/with/key/{}", "", "w43"),
+    ("mattermost webhook", "https://chat.example.com/hooks/{}", "", "l26"),
+    ("google chat webhook", "https://chat.googleapis.com/v1/spaces/A/messages?key=x&token={}", "", "w43"),
+    ("pagerduty webhook", "https://events.pagerduty|.com/integration/{}/enqueue", "", "h32"),
 ];
 
 /// A deterministic generator of letters.
