@@ -36,7 +36,7 @@ async fn becomes(program: &Program, status: u16) -> String {
 async fn a_state_directory_that_is_deleted_under_the_program_keeps_no_handoff() {
     let replies = [Reply::text("Yes."), handoff(), Reply::text("Not asked for.")];
     let place = Place::new(replies, "").await;
-    let program = place.start();
+    let program = place.start_logging();
     assert_eq!(ask(&program).await.status, 200);
     assert!(place.provider.requests()[0].offers_handoff());
     becomes(&program, 200).await;
@@ -59,6 +59,7 @@ async fn a_state_directory_that_is_deleted_under_the_program_keeps_no_handoff() 
     assert_eq!(states[3], "upstreams not_checked");
     assert_lacks(&told.text(), place.state.to_str().unwrap());
     assert_eq!(program.admin("/healthz").await.status, 200);
+    assert_contains(&place.log(), "failed a readiness check");
     assert_eq!(place.provider.complaints(), []);
 }
 

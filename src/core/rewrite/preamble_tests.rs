@@ -110,3 +110,22 @@ proptest! {
         prop_assert!(later.starts_with(leg.strip_suffix("]}").unwrap()), "{leg}\n{later}");
     }
 }
+
+/// They are not work that could be handed off. Claude Code puts a system message between them.
+#[test]
+fn messages_of_preamble_count_up_to_the_first_of_the_user_or_the_model() {
+    let tags = ["<system-reminder>".to_owned()];
+    let preamble = user(&[&reminder("# Environment")]);
+    let system = json!({"role": "system", "content": "Be brief."});
+    let answer = json!({"role": "assistant", "content": "So."});
+    for (between, expected) in [(&system, 2), (&answer, 1), (&user(&["Mend it."]), 1)] {
+        let messages = [
+            preamble.clone(),
+            between.clone(),
+            preamble.clone(),
+            user(&["Go on."]),
+        ];
+        let whole = preamble::whole_turns(&reading(&messages).view, &tags);
+        assert_eq!(whole, expected, "{between}");
+    }
+}

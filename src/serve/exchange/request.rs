@@ -122,10 +122,9 @@ impl PlannedExchange {
         self.places.insertions.extend(placed);
     }
 
-    /// Leaves out thinking up to a turn, and offers the tool if `tooled` is set.
-    pub(super) fn leave_out_thinking(&mut self, until: Option<usize>, tooled: bool) {
+    /// Leaves out thinking up to a turn.
+    pub(super) fn leave_out_thinking(&mut self, until: Option<usize>) {
         self.places.omitted = until;
-        self.offer.tooled |= tooled;
     }
 
     /// Replaces the request by one without the command that ends it.

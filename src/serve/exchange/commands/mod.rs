@@ -17,8 +17,8 @@ use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
 use crate::state::store::StoreResult;
 use baton_core::commands::{
-    self, CarriedTexts, ChatCommand, CommandReply, Status, UndoOutcome, help, parse, pin, pins_listed, topic,
-    unknown, unpin,
+    self, CarriedTexts, ChatCommand, CommandReply, Status, help, parse, pin, pins_listed, topic, unknown,
+    unpin,
 };
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
@@ -157,9 +157,10 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> StoreResult<CommandReply
     };
     let reply = by_records(exchange, undo).await?;
     ctx.recorder.note(|e| e.undo = reply.undo);
-    if let Some(undone) = reply.note.filter(|_| reply.undo == Some(UndoOutcome::Undone)) {
+    if let Some(undone) = reply.note {
         set_status(exchange, undone, HandoffStatus::Undone).await;
     }
+    // After the reversal of an undo this is the same handoff.
     if let Some(in_force) = reply.in_force {
         set_status(exchange, in_force, HandoffStatus::Active).await;
     }

@@ -127,8 +127,7 @@ pub(in crate::exchange) fn prepare(exchange: &mut Exchange, retry: &Retry) {
                 exchange = id,
                 "upstream refused the thinking of a request; retrying without it"
             );
-            let tooled = retry.tooled == Some(true);
-            exchange.offered_mut().leave_out_thinking(omitted, tooled);
+            exchange.offered_mut().leave_out_thinking(omitted);
         }
     }
 }
