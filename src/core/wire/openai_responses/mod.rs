@@ -105,6 +105,8 @@ fn error_event(body: &str) -> String {
     let code = member("code").or(member("type")).unwrap_or("server_error".into());
     let message = member("message").unwrap_or(body.into());
     let (code, message) = (json::quote(&code), json::quote(&message));
+    // The number has no place in the order: nothing follows, and only clients that resume a stream skip events by their
+    // numbers, whose responses are relayed.
     format!(
         "event: error\ndata: {{\"type\":\"error\",\"sequence_number\":0,\"code\":{code},\"message\":{message},\"param\":null}}\n\n"
     )
