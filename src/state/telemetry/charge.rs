@@ -12,6 +12,9 @@ use baton_core::record::{Amounts, EntryKind};
 use baton_core::text::date::rfc3339;
 use baton_core::wire::Usage;
 
+/// Bytes of a stream per token of output, roughly: an event has some 130 to 250 bytes and one token or several.
+const STREAMED_BYTES_PER_TOKEN: u64 = 64;
+
 /// The ledgers that an exchange is charged to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Charge {
@@ -146,7 +149,7 @@ impl ExchangeEvent {
 
     /// Returns the usage of a leg.
     ///
-    /// If the response of the last leg reported none, or broke off, the input is estimated from the request's size.
+    /// If the response of the last leg reported none, or broke off, it is estimated from the sizes of request and stream.
     /// Other legs without usage count as not answered.
     fn leg_usage(&self, leg: usize) -> Option<Usage> {
         let reported = self.tokens.get(leg).copied().flatten();
@@ -159,9 +162,12 @@ impl ExchangeEvent {
         let sent = *self.sent_bytes.get(leg).filter(|_| is_last && is_answered)?;
         let reported = reported.unwrap_or_default();
         let unreported = self.charge.as_ref().map_or(0, |charge| charge.unreported_output);
+        // An agent may leave before the last event, which states the usage.
+        let is_open = self.streamed && self.outcome != ExchangeOutcome::Complete;
+        let seen = self.response_bytes / STREAMED_BYTES_PER_TOKEN * u64::from(is_open);
         Some(Usage {
             input: (sent / BYTES_PER_TOKEN).max(1),
-            output: reported.output.max(unreported),
+            output: reported.output.max(unreported).max(seen),
             ..reported
         })
     }
@@ -206,6 +212,16 @@ mod tests {
                 panic!("nothing was charged");
             };
             assert_eq!(amounts.tokens, tokens, "{reported:?} {unreported}");
+            // The agent leaves a stream before its end.
+            event.outcome = ExchangeOutcome::Cancelled;
+            event.streamed = true;
+            event.response_bytes = 9_000 * STREAMED_BYTES_PER_TOKEN;
+            let Some(EntryKind::Spent { amounts, .. }) = event.charged(&prices::table(None).unwrap(), "")
+            else {
+                panic!("nothing was charged");
+            };
+            let is_reported = reported.is_some_and(|usage| usage.input > 0);
+            assert_eq!(amounts.tokens, if is_reported { tokens } else { 9_100 });
         }
     }
 }
