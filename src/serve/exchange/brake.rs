@@ -315,9 +315,9 @@ fn policy(exchange: &Exchange) -> Result<Option<BrakePolicy>, Fault> {
     Ok(Some(own.declaring(declared)).filter(|policy| !policy.is_off()))
 }
 
-/// Has the exchange of a command charged to its ledgers at its end, because the command may call the model for a
-/// handoff.
-pub(super) fn charge_command(exchange: &Exchange) {
+/// Has an exchange that the brake does not end charged to its ledgers: one in shadow mode, or of a command, which may
+/// call the model for a handoff.
+pub(super) fn charge_unchecked(exchange: &Exchange) {
     if let Ok(Some(policy)) = policy(exchange) {
         charge_at_end(exchange, &accounts(exchange, &policy), false);
     }

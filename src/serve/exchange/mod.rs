@@ -216,6 +216,7 @@ async fn relayed(app: Arc<App>, ctx: RequestContext, received: ParsedRequest) ->
         .set(Some(call.forbidden.unwrap_or(ToolOmission::Shadow)));
     let mut exchange = Exchange::new(app, ctx, PlannedExchange::new(received, opened.ok(), plan));
     recording::begin(&exchange, None);
+    brake::charge_unchecked(&exchange);
     note_moment(&mut exchange);
     exchange.begin().await
 }

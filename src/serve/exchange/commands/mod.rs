@@ -53,7 +53,7 @@ pub(super) async fn answer(exchange: Exchange, text: String) -> CommandEnd {
     };
     let response = match step(&exchange, command, prefix).await {
         Ok(CommandStep::HandOver(trigger)) => {
-            brake::charge_command(&exchange);
+            brake::charge_unchecked(&exchange);
             hand_over::answer(exchange, trigger).await
         }
         Ok(CommandStep::GoOn(reply)) => match hand_over::without_command(&exchange).filter(is_unanswered) {

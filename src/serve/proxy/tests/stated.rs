@@ -166,3 +166,16 @@ async fn an_unread_request_is_counted_by_its_response() {
     assert_eq!(upstream.received()[0].1, twice.as_bytes());
     assert_eq!(tokens(&proxy.events(1).await[0]), (8, 2));
 }
+
+/// A header of the client does not take a request out of its budget.
+#[tokio::test]
+async fn a_request_in_shadow_mode_is_charged() {
+    let answer = r#"{"id":"x","model":"m","choices":[{"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":8,"completion_tokens":2}}"#;
+    let (_, proxy) = start(vec![typed("application/json", answer)]).await;
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"x"}]}"#;
+    assert_eq!(
+        ask(&proxy, "POST /h/shadow/v1/chat/completions", body).await,
+        answer
+    );
+    charged(&proxy, 10).await;
+}
