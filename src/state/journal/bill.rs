@@ -120,7 +120,7 @@ impl JournalReader {
     ) -> JournalResult<()> {
         let mut ask = self.conn.prepare_cached(
             "SELECT seq, id, conversation, at_ms, model, principal, received_bytes, head, event FROM exchanges
-             WHERE (?1 IS NULL OR conversation = ?1) AND (call IS NULL OR call = 'generate')
+             WHERE (?1 IS NULL OR conversation = ?1) AND (call IS NULL OR call <> 'count')
              ORDER BY conversation, seq",
         )?;
         let mut rows = ask.query(params![conversation])?;

@@ -15,7 +15,7 @@ use super::value::Exchange;
 use crate::exchange::recording;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::response_body::{AgentResponse, ResponseBody, TeeBody};
-use crate::proxy::{headers, relay};
+use crate::proxy::{headers, relay, stated_usage};
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::plan::{NextLeg, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
@@ -38,7 +38,11 @@ impl Exchange {
         } = sent;
         // Errors, and responses to calls that do not generate, have nothing to hide or to join.
         if !response.status().is_success() || !is_model_call(exchange.ctx.operation) {
-            return relay::answer(&exchange.ctx, Ok(response));
+            let response = relay::answer(&exchange.ctx, Ok(response));
+            let (app, ctx) = (&exchange.app, &exchange.ctx);
+            // A model writes a compaction as well.
+            return stated_usage::counted((&app.config, &app.bodies, app.sessions.store()), ctx, response)
+                .await;
         }
         let first = verdict_input(&exchange, &request);
         show(exchange, response, first, None).await

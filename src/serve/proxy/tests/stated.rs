@@ -179,3 +179,14 @@ async fn a_request_in_shadow_mode_is_charged() {
     );
     charged(&proxy, 10).await;
 }
+
+#[tokio::test]
+async fn a_compaction_is_counted() {
+    let usage = json!({"input_tokens": 40, "output_tokens": 9, "total_tokens": 49});
+    let answer = response("completed", false, usage);
+    let (_, proxy) = start(vec![typed("application/json", &answer)]).await;
+    let body = r#"{"model":"m","input":"x"}"#;
+    assert_eq!(ask(&proxy, "POST /v1/responses/compact", body).await, answer);
+    assert_eq!(tokens(&proxy.events(1).await[0]), (40, 9));
+    charged(&proxy, 49).await;
+}

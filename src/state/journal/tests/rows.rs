@@ -166,13 +166,29 @@ fn a_relayed_request_is_in_its_clients_bill() {
         ..Usage::default()
     })];
     journal.end(event);
+    // A model writes a compaction as well.
+    let received = body(&[chat_message("user", "y")]);
+    let recording = journal.exchange(&id(2));
+    recording.begin(|| ReceivedRequest {
+        operation: Operation::Compact,
+        principal: "ada".to_owned(),
+        ..begun(&id(2), "d", &received)
+    });
+    recording.sent(|| leg_of(from_ref(&received), &[]));
+    let usage = Usage {
+        input: 5,
+        ..Usage::default()
+    };
+    recording.counted(usage, StopReason::Done);
+    drop(recording);
+    journal.end(over(&id(2), "d", received.len(), &[received.len()]));
     let prices = crate::prices::table(None).unwrap();
     let bill = journal.read().bill(&BillFilter::default(), &prices).unwrap();
     let rows: Vec<_> = bill
         .iter()
         .map(|row| (row.client.as_deref(), row.tokens.input))
         .collect();
-    assert_eq!(rows, [(Some("ada"), 7)]);
+    assert_eq!(rows, [(Some("ada"), 7), (Some("ada"), 5)]);
 }
 
 /// A clock that ran ahead does not keep a conversation on top.
