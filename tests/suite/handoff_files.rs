@@ -301,6 +301,14 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
         .current_dir(&repository)
         .output();
     assert_begins(&program::printed(here.unwrap()), "Now: the till\n");
+    // Another repository of that name neither reads the file nor is read.
+    let other = harness::temp();
+    let same_name = other.path().join(repository.file_name().unwrap());
+    std::fs::create_dir(&same_name).unwrap();
+    let here = command(dir, "show --for fresh --here")
+        .current_dir(&same_name)
+        .output();
+    assert_eq!(program::printed(here.unwrap()), "");
     // A hook cannot ask the user, and an empty session leaves nothing.
     let nothing = fed(dir, "create --auto --hook --alone", "{}");
     assert!(nothing.status.success() && nothing.stdout.is_empty());

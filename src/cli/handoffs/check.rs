@@ -9,7 +9,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::{CheckHandoffArgs, ShowArgs};
-use super::files::session_here;
 use super::lookup::{self, HandoffLookup, NamedHandoff, blocking};
 use crate::cli::exit::{CliResult, Exit};
 use crate::cli::output::{Out, plural, shown, visible};
@@ -27,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Prints a summary of a handoff file, and whether it is still true.
 pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> CliResult {
     let found = match (args.here, &args.name) {
-        (true, _) => names.latest(session_here().as_deref())?,
+        (true, _) => names.latest_here()?,
         (false, name) => names.find_file(name.as_deref())?.ok(),
     };
     // Not an error, because hooks ask for a summary in sessions without a file as well.

@@ -85,17 +85,18 @@ fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
 
 /// Shows the newest file of a session.
 ///
-/// Without a session it is the newest of the session named after the working directory (`--here`), or of all
-/// sessions.
+/// Without a session it is the newest of the working directory (`--here`), or of all sessions.
 pub(super) fn newest(
     args: &ShowArgs,
     session: Option<&str>,
     lookup: &HandoffLookup,
     out: &mut Out,
 ) -> CliResult {
-    let here = args.here.then(session_here).flatten();
-    let session = session.or(here.as_deref());
-    match lookup.latest(session)? {
+    let found = match args.here {
+        true => lookup.latest_here()?,
+        false => lookup.latest(session)?,
+    };
+    match found {
         Some(found) => print_found(args, &found, out),
         None => none(session, lookup),
     }
@@ -109,12 +110,6 @@ pub(super) fn print(file: &HandoffFile, format: DocumentFormat, out: &mut Out) -
         DocumentFormat::Md => out.document(&file.to_markdown())?,
     }
     Ok(())
-}
-
-/// Name of the session that hooks derive from the working directory.
-pub(super) fn session_here() -> Option<String> {
-    let dir = std::env::current_dir().ok()?;
-    Some(names::session_of(&dir.file_name()?.to_string_lossy()))
 }
 
 pub(super) fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> CliResult {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::args::DirectoryArgs;
@@ -102,6 +103,24 @@ impl HandoffLookup {
         let listing = self.directory.latest(session)?;
         warn(&listing.warnings);
         Ok(listing.found)
+    }
+
+    /// Reads the newest handoff file of the session that hooks name after the working directory.
+    ///
+    /// Skips a file of another directory with that name, which may be of a hostile repository or read in one.
+    pub(super) fn latest_here(&self) -> CliResult<Option<HandoffYaml>> {
+        let here = fs::canonicalize(".")?;
+        let session = names::session_of(&here.file_name().unwrap_or_default().to_string_lossy());
+        let is_elsewhere = |found: &HandoffYaml| {
+            // A directory that is gone was moved, or is on another machine.
+            let stated = found.file.findings.get(names::DIRECTORY);
+            stated
+                .and_then(|dir| fs::canonicalize(dir).ok())
+                .is_some_and(|dir| dir != here)
+        };
+        let paths = self.directory.paths(&session)?.into_iter();
+        let mut found = paths.filter_map(|path| read_file(&path).ok());
+        Ok(found.find(|found| !is_elsewhere(found)))
     }
 
     /// Resolves a name to a handoff file, by default the newest. A document is converted to one.

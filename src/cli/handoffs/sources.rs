@@ -184,9 +184,13 @@ fn hook(config: &Config, until: Instant, file: &mut HandoffFile) -> CliResult<So
     if let Some(input) = hook.input_messages.last() {
         file.fall_back_to(&config.redactor().cleaned(input));
     }
-    // Hooks pass no session name. `show --here` finds the file by the same name.
+    // Hooks pass no session name. `show --here` finds the file by the same name and directory.
     if file.session.is_empty() {
-        let name = sourced.directory.as_deref().and_then(Path::file_name);
+        let directory = sourced.directory.as_deref();
+        let stated =
+            directory.map(|directory| (names::DIRECTORY.to_owned(), directory.display().to_string()));
+        file.findings.extend(stated);
+        let name = directory.and_then(Path::file_name);
         file.session = name.map_or(String::new(), |name| names::session_of(&name.to_string_lossy()));
     }
     Ok(sourced)

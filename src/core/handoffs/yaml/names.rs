@@ -147,6 +147,9 @@ pub fn time(name: &str) -> Option<FileStamp> {
 /// Version of the format.
 pub const VERSION: &str = "1.0";
 
+/// Finding that states the directory that the session worked in.
+pub const DIRECTORY: &str = "directory";
+
 /// Directory of files without a session.
 pub const GENERAL: &str = "general";
 

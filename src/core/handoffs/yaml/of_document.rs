@@ -154,6 +154,7 @@ impl HandoffFile {
         }));
         for (name, value) in [
             ("handoff", document.id.to_string()),
+            (names::DIRECTORY, document.repository.clone()),
             ("git_branch", document.branch.clone()),
             ("last_known_good_commit", document.last_known_good_commit.clone()),
         ] {
