@@ -336,7 +336,12 @@ fn request_context(
         true => unmodifiable::unbound(headers),
         false => headers,
     };
-    recorder.note(|e| (e.server, e.client) = (server, named));
+    recorder.note(|e| {
+        (e.server, e.client) = (server, named);
+        // The proxy's own key is billed by tokens, whatever credential the client sends.
+        e.subscription =
+            !upstream.config.has_own_key() && sender::is_on_subscription(&headers, parts.uri.path());
+    });
     RequestContext {
         id: id.to_owned(),
         principal: client.name.clone(),
@@ -420,13 +425,12 @@ fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> 
     let upstream = redactor.text(&route.upstream);
     let events = gateway.parts.events.clone();
     let recorder = ExchangeRecorder::start(id.to_owned(), bounded(&name), bounded(&upstream), events);
-    // Only calls with a transcript are billed, so only they need the agent, its run and its subscription.
+    // Only calls with a transcript are listed by agent and run.
     if route.operation.is_some() {
         recorder.note(|e| {
             e.wire = route.wire;
             e.agent = sender::agent(&parts.headers).map(|name| redactor.text(&name).into_owned());
             e.run = headers::run(&parts.headers);
-            e.subscription = sender::is_on_subscription(&parts.headers, parts.uri.path());
         });
     }
     recorder

@@ -8,7 +8,7 @@ use super::headers::Sending;
 use super::response_body::{AgentResponse, ResponseBody, TeeBody};
 use super::route::stored_response;
 use super::unmodifiable::Unmodifiable;
-use super::{Budget, RequestContext, download, headers, sender};
+use super::{Budget, RequestContext, download, headers};
 use crate::state::clock::now_ms;
 use crate::state::config::Config;
 use crate::state::session::ledger_key;
@@ -102,7 +102,6 @@ async fn count(ctx: RequestContext, store: SharedStore, keys: Vec<String>, repor
             ..Charge::default()
         };
         e.charge = Some(charge.into());
-        e.subscription = sender::is_on_subscription(&ctx.headers, &ctx.target);
         e.model = e.served.last().cloned().flatten().map(|served| served.model);
     });
 }

@@ -190,3 +190,19 @@ async fn a_compaction_is_counted() {
     assert_eq!(tokens(&proxy.events(1).await[0]), (40, 9));
     charged(&proxy, 49).await;
 }
+
+/// The sign of a subscription takes a request with the proxy's own key out of no bill.
+#[tokio::test]
+async fn a_client_cannot_claim_a_subscription() {
+    let answer = r#"{"id":"x","type":"message","role":"assistant","model":"m","content":[],"stop_reason":"end_turn","usage":{"input_tokens":8,"output_tokens":2}}"#;
+    let (_, proxy) = start(vec![typed("application/json", answer)]).await;
+    let body = r#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}"#;
+    let signs = format!(
+        "x-api-key: {KEY}\r\nauthorization: Bearer sk-{}-oat01-x\r\nchatgpt-account-id: x\r\n",
+        "ant"
+    );
+    let got = proxy.post("/v1/messages", &signs, body.as_bytes()).await;
+    assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+    let event = proxy.events(1).await.remove(0);
+    assert_eq!((event.subscription, tokens(&event)), (false, (8, 2)));
+}
