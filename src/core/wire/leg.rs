@@ -196,8 +196,8 @@ pub struct LegReport {
     /// Body of that error if the account has no quota left. A retry cannot help then.
     pub quota: Option<String>,
     pub usage: Usage,
-    /// Responses only: estimated output of a background request, which upstream answered before any output.
-    pub counted_output: Option<u64>,
+    /// Responses only: `max_output_tokens` of a response in the background, or zero without a limit.
+    pub background: Option<u64>,
     /// Model that produced the response.
     pub served: ServedBy,
     /// Response id assigned by upstream.

@@ -313,10 +313,6 @@ pub struct RequestFacts {
     pub cramped: bool,
     /// Whether the provider stores the conversation or runs the request in the background.
     pub server_side: bool,
-    /// Responses only: whether the request runs in the background, so that its response reports no usage.
-    pub background: bool,
-    /// Responses only: the output limit.
-    pub output_limit: Option<u64>,
     /// Responses only: whether the request names a conversation that the provider stores.
     pub names_conversation: bool,
     /// Anthropic only: the request contains the whole conversation and asks the provider to store it from

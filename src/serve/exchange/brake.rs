@@ -22,7 +22,6 @@ use baton_core::brake::{
     EndText,
 };
 use baton_core::commands::CommandReply;
-use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::plan::{is_model_call, opening};
 use baton_core::record::{Amounts, EntryKind, Ledger, LedgerEntry, PlanWindow};
 use baton_core::response::AnswerOpening;
@@ -332,22 +331,9 @@ fn charge_at_end(exchange: &Exchange, accounts: &[Account], continues: bool) {
         keys: counted.iter().map(|account| account.key.clone()).collect(),
         plan: plan.first().map(|account| account.key.clone()),
         request: continues.then(|| exchange.offered.hash()),
-        unreported_output: unreported_output(exchange),
-        counted_output: None,
+        is_fetched: false,
     };
     ctx.recorder.note(|e| e.charge = Some(Arc::new(charge)));
-}
-
-/// Estimates the output of a request that runs in the background, because its response comes before any output: as
-/// much as the request allows, or as long as the request.
-fn unreported_output(exchange: &Exchange) -> u64 {
-    let facts = &exchange.offered.view().facts;
-    let estimate = || {
-        facts
-            .output_limit
-            .unwrap_or(exchange.offered.len() as u64 / BYTES_PER_TOKEN)
-    };
-    facts.background.then(estimate).unwrap_or_default()
 }
 
 /// Enters the request into its ledgers. Returns the accounts with the ledgers as they are then.

@@ -92,7 +92,7 @@ pub(super) fn count_unmeasured(exchange: &Exchange, report: &LegReport) {
     }
     exchange.ctx.count_leg(report);
     // The agent may fetch the response of a background request later, which must not count again.
-    if report.counted_output.is_some() {
+    if report.background.is_some() {
         let (store, report) = (exchange.app.sessions.store().clone(), report.clone());
         let principal = exchange.ctx.principal.clone();
         tokio::spawn(async move { stated_usage::is_first(&store, &principal, &report).await });

@@ -84,11 +84,10 @@ pub async fn counted(
 /// Counts the usage of a response, and charges it to these ledgers.
 async fn count(ctx: RequestContext, store: SharedStore, keys: Vec<String>, report: LegReport) {
     let stored = stored_response(&ctx.target);
-    let counted_output = report.counted_output.filter(|_| stored.is_some());
     let is_new = match stored {
         None => report.usage != Usage::default(),
         // Unless the request ran in the background, its own response was counted.
-        Some(_) => counted_output.is_some() && is_first(&store, &ctx.principal, &report).await,
+        Some(_) => report.background.is_some() && is_first(&store, &ctx.principal, &report).await,
     };
     if !is_new {
         return;
@@ -98,7 +97,7 @@ async fn count(ctx: RequestContext, store: SharedStore, keys: Vec<String>, repor
         let charge = Charge {
             principal: ctx.principal.clone(),
             keys,
-            counted_output,
+            is_fetched: stored.is_some(),
             ..Charge::default()
         };
         e.charge = Some(charge.into());

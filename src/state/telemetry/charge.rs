@@ -25,10 +25,8 @@ pub struct Charge {
     pub plan: Option<String>,
     /// Hash of the request, if it continues the agent's own work.
     pub request: Option<u64>,
-    /// Output tokens that a response without usage counts as.
-    pub unreported_output: u64,
-    /// Output tokens that an earlier request for the same response was charged for, with its input.
-    pub counted_output: Option<u64>,
+    /// Whether the request only fetches a response, so that an earlier one was charged for the estimate of it.
+    pub is_fetched: bool,
 }
 
 /// A budget and its use.
@@ -101,11 +99,6 @@ impl ExchangeEvent {
             let Some(usage) = self.leg_usage(leg) else {
                 continue;
             };
-            let counted = self.charge.as_ref().and_then(|charge| charge.counted_output);
-            let usage = counted.map_or(usage, |counted| Usage {
-                output: usage.output.saturating_sub(counted),
-                ..Usage::default()
-            });
             let query = PriceQuery {
                 host,
                 ..self.price_query(leg)
@@ -120,7 +113,7 @@ impl ExchangeEvent {
                 None => unpriced += 1,
             }
             amounts.tokens += usage.all_input() + usage.output;
-            amounts.calls += u64::from(counted.is_none());
+            amounts.calls += u64::from(!self.is_fetched());
         }
         // Only complete responses count as repeats: agents repeat a failed request by themselves.
         let is_complete = self.outcome == ExchangeOutcome::Complete;
@@ -154,64 +147,77 @@ impl ExchangeEvent {
     fn leg_usage(&self, leg: usize) -> Option<Usage> {
         let reported = self.tokens.get(leg).copied().flatten();
         if let Some(usage) = reported.filter(|usage| usage.all_input() > 0) {
-            return Some(usage);
+            let estimate = self.background_output(usage.all_input());
+            let beyond = || Usage {
+                output: usage.output.saturating_sub(estimate),
+                ..Usage::default()
+            };
+            return Some(if self.is_fetched() { beyond() } else { usage });
         }
         let is_last = leg + 1 == self.sent_bytes.len();
         let is_answered =
             (200..400).contains(&self.status) && !matches!(self.outcome, ExchangeOutcome::InBandError);
         let sent = *self.sent_bytes.get(leg).filter(|_| is_last && is_answered)?;
         let reported = reported.unwrap_or_default();
-        let unreported = self.charge.as_ref().map_or(0, |charge| charge.unreported_output);
         // An agent may leave before the last event, which states the usage.
         let is_open = self.streamed && self.outcome != ExchangeOutcome::Complete;
         let seen = self.response_bytes / STREAMED_BYTES_PER_TOKEN * u64::from(is_open);
+        let input = (sent / BYTES_PER_TOKEN).max(1);
         Some(Usage {
-            input: (sent / BYTES_PER_TOKEN).max(1),
-            output: reported.output.max(unreported).max(seen),
+            input,
+            output: reported.output.max(self.background_output(input)).max(seen),
             ..reported
         })
+    }
+
+    /// Estimates the output of a background request, which upstream answers before any: its limit, or as much as its
+    /// input.
+    fn background_output(&self, input: u64) -> u64 {
+        match self.background {
+            None => 0,
+            Some(0) => input,
+            Some(limit) => limit,
+        }
+    }
+
+    fn is_fetched(&self) -> bool {
+        self.charge.as_ref().is_some_and(|charge| charge.is_fetched)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::prices;
 
     /// A response in the background comes before any output, and reports no usage.
     #[test]
     fn a_response_without_usage_counts_as_its_estimate() {
-        let charge = |unreported_output| Charge {
-            principal: "ada".to_owned(),
-            unreported_output,
-            ..Charge::default()
-        };
-        for (reported, unreported, tokens) in [
-            (None, 0, 100),
-            (None, 5_000, 5_100),
-            (Some(Usage::default()), 5_000, 5_100),
+        for (reported, background, tokens) in [
+            (None, None, 100),
+            (None, Some(0), 200),
+            (None, Some(5_000), 5_100),
+            (Some(Usage::default()), Some(5_000), 5_100),
             (
                 Some(Usage {
                     input: 7,
                     output: 3,
                     ..Usage::default()
                 }),
-                5_000,
+                Some(5_000),
                 10,
             ),
         ] {
             let mut event = ExchangeEvent::new("x", "openai", "POST /v1/responses");
             event.status = 200;
-            event.charge = Some(Arc::new(charge(unreported)));
+            event.background = background;
             event.sent_bytes = vec![100 * BYTES_PER_TOKEN];
             event.tokens = vec![reported];
             let Some(EntryKind::Spent { amounts, .. }) = event.charged(&prices::table(None).unwrap(), "")
             else {
                 panic!("nothing was charged");
             };
-            assert_eq!(amounts.tokens, tokens, "{reported:?} {unreported}");
+            assert_eq!(amounts.tokens, tokens, "{reported:?} {background:?}");
             // The agent leaves a stream before its end.
             event.outcome = ExchangeOutcome::Cancelled;
             event.streamed = true;

@@ -119,6 +119,8 @@ pub struct ExchangeEvent {
     pub started: Duration,
     /// Ledgers that the exchange is charged to.
     pub charge: Option<Arc<Charge>>,
+    /// Output limit of a response in the background, or zero without one.
+    pub background: Option<u64>,
 }
 
 /// Dereferences to the facts, which make up most of an event.
@@ -161,6 +163,7 @@ impl ExchangeEvent {
             served.model = clean;
         }
         facts.served[legs - 1] = Some(served);
+        self.background = leg.background;
         ends.resize(legs, None);
         ends[legs - 1] = Some(LegEnd {
             id: leg.id.clone(),

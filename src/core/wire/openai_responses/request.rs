@@ -191,12 +191,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut BodyWalk) {
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
         b"stream" => facts.stream = json::is_true(value.of(text)),
-        b"max_output_tokens" => {
-            facts.cramped = is_cramped(value.of(text));
-            facts.output_limit = std::str::from_utf8(value.of(text))
-                .ok()
-                .and_then(|n| n.parse().ok());
-        }
+        b"max_output_tokens" => facts.cramped = is_cramped(value.of(text)),
         b"tool_choice" => facts.choice = choice(text, value),
         b"text" => {
             let format = json::get(text, value, "format");
@@ -220,10 +215,7 @@ fn read_member(text: &[u8], key: &[u8], value: Span, found: &mut BodyWalk) {
         }
         b"store" => facts.unstored = value.of(text) == b"false",
         // The agent polls for the result by id, so no later leg could follow.
-        b"background" => {
-            facts.background = json::is_true(value.of(text));
-            facts.server_side |= facts.background;
-        }
+        b"background" => facts.server_side |= json::is_true(value.of(text)),
         b"prompt_cache_key" => facts.session = json::string(text, value).map(|s| s.into_owned()),
         b"client_metadata" => {
             let named = SESSION_KEYS.iter().find_map(|k| json::get_string(text, value, k));

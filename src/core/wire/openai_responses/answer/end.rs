@@ -124,12 +124,8 @@ impl ResponsesDialect {
         }
         let is_background =
             json::get(data, response, "background").is_some_and(|v| json::is_true(v.of(data)));
-        // As `RequestFacts::unreported_output` estimates it.
-        let counted = || {
-            let limit = json::get_u64(data, response, "max_output_tokens");
-            limit.unwrap_or(report.usage.all_input())
-        };
-        report.counted_output = is_background.then(counted);
+        let limit = json::get_u64(data, response, "max_output_tokens");
+        report.background = is_background.then(|| limit.unwrap_or_default());
         report.stop = response_object::stop(data, response, !report.calls.is_empty());
         report.ended = true;
         report.served.take(data, response);
