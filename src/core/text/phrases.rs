@@ -79,6 +79,12 @@ impl Wordings {
     pub fn occur_in(&self, text: &str) -> bool {
         self.0.as_ref().is_some_and(|wordings| wordings.is_match(text))
     }
+
+    /// Where each of them begins.
+    pub fn places_in(&self, text: &str) -> impl Iterator<Item = usize> {
+        let found = self.0.iter().flat_map(move |wordings| wordings.find_iter(text));
+        found.map(|found| found.start())
+    }
 }
 
 impl<'de> Deserialize<'de> for Wordings {

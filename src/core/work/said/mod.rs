@@ -1,6 +1,7 @@
 //! Finds the sentences that the user typed, and classifies them by the words in `rules.toml`.
 
 mod clause;
+mod pasted;
 mod rule;
 pub(crate) mod score;
 mod typed;

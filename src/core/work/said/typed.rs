@@ -1,28 +1,9 @@
 //! The typed lines of a user's text, without pasted ones.
 
 use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::LazyLock;
 
-use serde::Deserialize;
-
+use super::pasted::{WORDS, before_paste, is_code_end, pasted};
 use crate::marker::STEM;
-use crate::text::phrases::{Beginnings, Wordings};
-use crate::text::table;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
-struct PasteWords {
-    own_tags: Vec<&'static str>,
-    buttons: Beginnings,
-    introduces: Wordings,
-    file_headings: Beginnings,
-    symbols: Beginnings,
-    levels: Vec<&'static str>,
-    printed: Beginnings,
-}
-
-static WORDS: LazyLock<PasteWords> = LazyLock::new(|| table::read(include_str!("pastes.toml")));
 
 /// Heading over the user's own words in a message that Codex's editor extension completed.
 const OWN_HEADING: &str = "## My request for Codex:";
@@ -35,6 +16,7 @@ const OWN_HEADING: &str = "## My request for Codex:";
 pub(crate) fn typed(text: &str) -> Vec<&str> {
     let text = text.split_once(OWN_HEADING).map_or(text, |(_, own)| own);
     let pasted = pasted(text);
+    let has_margin = has_margin(text);
     let closed = closed_tags(text);
     let fences = text.lines().filter(|line| is_fence(line.trim())).count();
     let mut lines = Vec::new();
@@ -70,11 +52,7 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
             if !is_own && end > start {
                 block_end = end;
             }
-            let inside = trimmed.trim_start_matches(|c| c != '>').trim_start_matches('>');
-            let inside = inside
-                .split_once("</")
-                .map_or(inside, |(inside, _)| inside)
-                .trim();
+            let inside = inside_tag(trimmed);
             if is_own && !inside.is_empty() {
                 lines.push(inside);
             }
@@ -85,9 +63,10 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
             break;
         }
         // Indented lines are code, unless they are list items.
-        let is_code = line.starts_with("    ") || line.starts_with('\t');
-        if !is_code_end(trimmed) && (!is_code || trimmed.starts_with(['-', '*', '•'])) {
-            lines.push(before_prompt(trimmed));
+        let is_code = is_indented(line) && !has_margin && !trimmed.starts_with(['-', '*', '•']);
+        let own = before_paste(trimmed);
+        if !is_code && !is_code_end(own) {
+            lines.push(own);
         }
         // The announcing line is typed; everything after it is pasted, up to code if that follows.
         if introduces_paste(trimmed) {
@@ -103,174 +82,18 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Maximum size of a typed word in bytes.
-const MAX_WORD_BYTES: usize = 250;
-
-/// Number of lines above which a message may be a pasted document.
-const MAX_TYPED_LINES: usize = 40;
-
-/// Minimum number of lines with bold words in a model's answer. Users rarely emphasize.
-const MIN_BOLD: usize = 4;
-
-/// Minimum number of headings below the title that a document begins with.
-const MIN_HEADINGS: usize = 2;
-
-/// Minimum number of lines with a tab at their end, as in a table that was copied from a page.
-const MIN_ROWS: usize = 3;
-
-/// Spaces at the end of a line that was copied from a terminal, which fills each line up to its width.
-const PADDING: &str = "        ";
-
-/// The range of `text` that seems to be pasted.
-///
-/// The range reaches from the first to the last line that a program printed, or to that with bold words. In a long text with
-/// headings, everything between the first and the last paragraph counts as pasted, and all of it if it begins with a title.
-fn pasted(text: &str) -> Option<Range<usize>> {
-    let mut at = 0;
-    let lines = text.split_inclusive('\n').map(|line| {
-        let start = at;
-        at += line.len();
-        (start..at, line.trim())
-    });
-    let lines: Vec<(Range<usize>, &str)> = lines.collect();
-    let has_rows = text.matches("\t\n").take(MIN_ROWS).count() == MIN_ROWS;
-    let is_padded = |range: &Range<usize>| {
-        let line = text[range.clone()].trim_end_matches('\n');
-        line.ends_with(PADDING) || has_rows && line.ends_with('\t')
-    };
-    let mut printed = lines
-        .iter()
-        .filter(|(range, line)| is_printed(line) || is_padded(range))
-        .map(|(range, _)| range);
-    if let Some(first) = printed.next() {
-        return Some(first.start..printed.next_back().unwrap_or(first).end);
-    }
-    let mut bold = lines
-        .iter()
-        .filter(|(_, line)| line.matches("**").nth(1).is_some());
-    if bold.clone().nth(MIN_BOLD - 1).is_some() {
-        let (first, last) = (bold.next()?, bold.next_back()?);
-        return Some(first.0.start..last.0.end);
-    }
-    let headings = lines
-        .iter()
-        .filter(|(_, line)| line.starts_with('#') && line.contains("# "))
-        .count();
-    let is_below = |(_, line): &&(Range<usize>, &str)| line.starts_with("##");
-    if text.starts_with("# ") && lines.iter().filter(is_below).nth(MIN_HEADINGS - 1).is_some() {
-        return Some(0..text.len());
-    }
-    if lines.len() <= MAX_TYPED_LINES || headings < 2 {
-        return None;
-    }
-    let is_blank = |(_, line): &(Range<usize>, &str)| line.is_empty();
-    let first = lines.iter().position(is_blank)?;
-    let last = lines.iter().rposition(is_blank)?;
-    Some(lines[first].0.start..lines[last].0.end)
+/// Whether a line is indented like code.
+fn is_indented(line: &str) -> bool {
+    line.starts_with("    ") || line.starts_with('\t')
 }
 
-/// Whether a program seems to have printed the line: colors, a leading time or level, a position in a file, a prompt.
-fn is_printed(line: &str) -> bool {
-    let first = line.split_whitespace().next().unwrap_or_default();
-    let bare = first.trim_matches(['[', ']', '(', ')', ':', ',']);
-    // `Feb 8 21:51:50` begins with a month, and `Date: Sun Feb 8 21:51:50` with a label.
-    let has_time = || {
-        let mut words = line.split_whitespace().take(5).enumerate();
-        words.any(|(at, word)| is_time(word.trim_start_matches(['[', '(']), at < 3))
-    };
-    // `TypeError: x is undefined`, `java.io.IOException: …`
-    let is_error = first.ends_with("Error:") || first.ends_with("Exception:");
-    // Encoded data: no word is as long.
-    let is_encoded = || {
-        line.split_whitespace()
-            .any(|word| word.is_ascii() && word.len() > MAX_WORD_BYTES)
-    };
-    is_error
-        || is_encoded()
-        || is_pair(line)
-        || is_frame(line)
-        || WORDS.levels.contains(&bare)
-        || line.starts_with('[') && WORDS.levels.iter().any(|level| level.eq_ignore_ascii_case(bare))
-        || WORDS.printed.begin(line)
-        || WORDS.symbols.begin(line)
-        || line.starts_with("| ") && !line.ends_with('|')
-        || has_colours(line)
-        || has_run(line)
-        || is_prompt(line)
-        || has_time()
-        || is_place(bare)
-        || is_commit(line)
-}
-
-/// Whether a line has a run of dots or dashes that fills it: `build ........ ok`.
-fn has_run(line: &str) -> bool {
-    let mut runs = ["............", "────────────", "════════════", "━━━━━━━━━━━━"].iter();
-    runs.any(|run| line.contains(run))
-}
-
-/// Whether a line begins with the prompt of a shell: `PS C:\work> ls`, `C:\work>ls`, `root@host:~# ls`.
-fn is_prompt(line: &str) -> bool {
-    let line = line.strip_prefix("PS ").unwrap_or(line);
-    let first = line.split_whitespace().next().unwrap_or_default();
-    line.get(1..3) == Some(":\\") && line.contains('>')
-        || first.contains('@') && first.contains(':') && first.ends_with(['$', '#'])
-}
-
-/// Whether a line is a member of a JSON object: `"name": "value",`.
-fn is_pair(line: &str) -> bool {
-    let name = line.strip_prefix('"').and_then(|rest| rest.split_once('"'));
-    name.is_some_and(|(_, value)| value.trim_start().starts_with(':'))
-}
-
-/// Whether a line is a frame of a stack trace: `at Reader.open(a.js:1:2)`, `render @ page.tsx:81`.
-fn is_frame(line: &str) -> bool {
-    let called = line.strip_prefix("at ").and_then(|rest| rest.split_once('('));
-    if called.is_some_and(|(name, _)| name.contains('.')) {
-        return true;
-    }
-    let mut words = line.split_whitespace().skip_while(|word| *word != "@");
-    words.nth(1).is_some_and(is_place)
-}
-
-/// Whether a line ends like code, or continues on the next line of a shell.
-fn is_code_end(line: &str) -> bool {
-    let ends = ["{", "{(", "=> (", ");", "};", "})", "},", "],", "/>", " \\"];
-    ends.iter().any(|end| line.ends_with(end))
-}
-
-/// Whether a line names a commit, as `git log` prints it.
-fn is_commit(line: &str) -> bool {
-    let hash = line.strip_prefix("commit ").and_then(|rest| rest.get(..40));
-    hash.is_some_and(|hash| hash.bytes().all(|b| b.is_ascii_hexdigit()))
-}
-
-/// The part of a line before a pasted terminal prompt.
-fn before_prompt(line: &str) -> &str {
-    line.find('❯').map_or(line, |at| line[..at].trim_end())
-}
-
-/// Whether a line has color codes of a terminal. The escape character may be lost.
-fn has_colours(line: &str) -> bool {
-    line.contains('\u{1b}')
-        || line.match_indices('[').any(|(at, _)| {
-            let code = line[at + 1..].trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
-            code.starts_with('m') && line.as_bytes()[at + 1].is_ascii_digit()
-        })
-}
-
-/// Whether a word is a time of day, or a date if that counts.
-fn is_time(word: &str, may_be_date: bool) -> bool {
-    let is_like = |(b, of): (u8, u8)| b == of || of == b'0' && b.is_ascii_digit();
-    let fits = |shape: &str| word.len() >= shape.len() && word.bytes().zip(shape.bytes()).all(is_like);
-    may_be_date && fits("0000-00-00") || fits("00:00:00")
-}
-
-/// Whether a word is a position in a file: `src/a.rs:12`, `src/a.rs:12:5`.
-fn is_place(word: &str) -> bool {
-    let mut parts = word.split([':', '(', ',']);
-    let file = parts.next().unwrap_or_default();
-    let line = parts.next().unwrap_or_default();
-    file.contains('.') && !file.contains("//") && !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit())
+/// Whether all lines below the first are indented. Then they were copied from a terminal, and are not code.
+fn has_margin(text: &str) -> bool {
+    /// Minimum number of such lines.
+    const MIN_LINES: usize = 4;
+    let lines = text.trim_start().lines().skip(1);
+    let mut below = lines.filter(|line| !line.trim().is_empty());
+    below.clone().nth(MIN_LINES - 1).is_some() && below.all(is_indented)
 }
 
 fn is_fence(line: &str) -> bool {
@@ -304,6 +127,15 @@ fn tag(line: &str) -> Option<&str> {
     is_name.then(|| &name[..end])
 }
 
+/// The text of a line after its opening tag, up to the closing one.
+fn inside_tag(line: &str) -> &str {
+    let inside = line
+        .split_once('>')
+        .map_or("", |(_, inside)| inside.trim_start_matches('>'));
+    let closed = inside.split_once("</");
+    closed.map_or(inside, |(inside, _)| inside).trim()
+}
+
 /// Whether a line is from a listing with line numbers: `12→text`, `12 | text`.
 fn is_listing(line: &str) -> bool {
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -319,7 +151,8 @@ fn is_mark(line: &str) -> bool {
 /// Whether a line is nothing but a file name, or one of the usual headings above a file's content.
 fn is_file_heading(line: &str) -> bool {
     let bare = line.trim_matches(['#', '*', '`', '=', '-', '+', ' ', ':']);
-    let is_path = !bare.is_empty()
+    let is_path = bare.is_ascii()
+        && !line.starts_with('@')
         && !bare.contains(char::is_whitespace)
         && bare.rsplit_once('.').is_some_and(|(stem, ending)| {
             !stem.is_empty()
@@ -421,6 +254,33 @@ mod tests {
             ("# Context\nnever\n## My request for Codex:\nMend it.", 1),
             ("How can I resolve this? If you propose a fix, never mind.", 0),
             ("curl -X POST \\\n-H 'Accept: never' \\\nWhy?", 1),
+            ("全部读readme.md\nNever do that.", 2),
+            ("@docs/hall.md\nNever do that.", 2),
+            (
+                "The hall\n    has doors.\n    Do not touch lamps/.\n    Never paint.\n    Then stop.",
+                5,
+            ),
+            ("The hall\n    never();\nThen stop.", 2),
+            (
+                "Make the door like this <div class=\"never\">\n<p>Never.</p>\nThen stop.",
+                2,
+            ),
+            ("me@host hall % ls\nNever found.\n\nWhy?", 1),
+            ("(base) me@host:~$ ls\nNever found.\n\nWhy?", 1),
+            (
+                "It lists\nname     size     date\nnever\nhall     1     2\nWhy?",
+                2,
+            ),
+            ("It logs\nhall> {\"id\":1,\"text\":\"you must\"}\nWhy?", 2),
+            (
+                "The hall is said to log {\"id\":1,\"text\":\"you must\"}\nWhy?",
+                2,
+            ),
+            ("It logs\nWARN[0000] Use tabs instead.\nWhy?", 2),
+            (
+                "Mend this:\nlet a = 1;\n// never\nlet b = 2;\nlet c = 3;\nlet d = 4;\nThen stop.",
+                2,
+            ),
         ] {
             assert_eq!(typed(pasted).len(), kept, "{pasted}: {:?}", typed(pasted));
         }
@@ -441,5 +301,41 @@ mod tests {
             "- item\n".repeat(50)
         );
         assert_eq!(typed(&document), ["Port it.", "Then stop."]);
+    }
+
+    #[test]
+    fn of_a_document_the_words_before_and_after_it_are_typed() {
+        for (text, kept) in [
+            (
+                "Take this plan.\n\n| a | b |\n|---|---|\n| c | d |\n| e | f |\n\nNever paint it.\n\nIf you want, I can paint it.\n\nThen stop.",
+                &["Take this plan.", "Then stop."][..],
+            ),
+            (
+                "Mend it.\n✅ A hall\n✅ A door\nNever.\n---\n⚠️ A lamp\n\nThen stop.",
+                &["Mend it.", "Then stop."],
+            ),
+            (
+                "Hall\tDoor\tLamp\nA\tnever\tB\nC\tmust\tD\nE\tF\tG\nThen stop.",
+                &["Then stop."],
+            ),
+            (
+                "Find the hall. Follow this:\n1. You must embody this agent's persona.\n2. Never break character.\nStop.",
+                &["Find the hall. Follow this:"],
+            ),
+            ("---\nname: hall\n---\nNever do that.", &[]),
+            // Headings, items and a few bold words are the user's as well.
+            (
+                "## Hall\n- **Never** paint it.\n- Keep the doors.\n\n## Lamp\n- Never.",
+                &[
+                    "## Hall",
+                    "- **Never** paint it.",
+                    "- Keep the doors.",
+                    "## Lamp",
+                    "- Never.",
+                ],
+            ),
+        ] {
+            assert_eq!(typed(text), kept, "{text}");
+        }
     }
 }
