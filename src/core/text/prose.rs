@@ -49,7 +49,10 @@ fn split(line: &str) -> Vec<&str> {
         let is_end = is_end || line[..end].ends_with("...") && line[end..].starts_with(char::is_alphabetic);
         // Initials, list numbers and abbreviations do not end a sentence.
         let mut short = ["e.g.", "i.e.", "vs.", "cf.", "z.B.", "d.h."].iter();
-        let is_short = short.any(|word| line[..end].ends_with(word));
+        // `… etc. Then stop` has two sentences.
+        let goes_on =
+            line[..end].ends_with("etc.") && line[end..].trim_start().starts_with(char::is_lowercase);
+        let is_short = goes_on || short.any(|word| line[..end].ends_with(word));
         if is_end && !is_short && at > start + 2 && end < line.len() {
             out.push(&line[start..end]);
             start = end;
@@ -145,6 +148,8 @@ mod tests {
         let text = "We use v1.2 here. Never push!\n```\nmust not count.\n```\n- And this";
         let all: Vec<_> = sentences(text).collect();
         assert_eq!(all, ["We use v1.2 here.", "Never push!", "And this"]);
+        let all: Vec<_> = sentences("Use tabs etc. in all files etc. Stop.").collect();
+        assert_eq!(all, ["Use tabs etc. in all files etc.", "Stop."]);
         assert_eq!(one_line("a\n b  c", 40), "a b c");
         assert_eq!(one_line("alpha beta gamma", 12), "alpha beta…");
     }

@@ -1,7 +1,7 @@
 //! User statements that a handoff may carry: the newest message, the active rules, and the rest by rank.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::block::has_edge;
 use super::prompt_index::plain;
@@ -24,6 +24,9 @@ const MAX_MESSAGE_BYTES: usize = 1500;
 
 /// Maximum number of rules, and of other sentences; the newest are considered.
 const MAX_SENTENCES: usize = 200;
+
+/// Maximum number of these of one message, as long as other messages have some: a long one leaves room for earlier ones.
+const MAX_OF_MESSAGE: usize = 40;
 
 /// The user's words, redacted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -176,7 +179,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let mut held = ActiveRules::new(sources.redactor);
     // Newest first, so that sentences that lift a rule come before the rule.
     let with_force = candidates.iter().rev().filter(|one| one.saying.is_some());
-    for candidate in with_force.take(MAX_SENTENCES) {
+    for candidate in of_all_messages(with_force.collect()) {
         held.add(candidate, &statements);
     }
     let newest = newest(messages, sources.redactor);
@@ -192,8 +195,8 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
             matches!(one.saying, None | Some(RuleStatement::Lifts)) && !requests::is_reply(&one.text);
         one.at.0 >= since && is_other && !said::is_stub(&one.text) && !is_replaced(one)
     };
-    let rest = candidates.iter().rev().filter(is_rest).take(MAX_SENTENCES);
-    let rest = rest.filter_map(|one| held.sentence(one)).collect();
+    let rest = of_all_messages(candidates.iter().rev().filter(is_rest).collect());
+    let rest = rest.into_iter().filter_map(|one| held.sentence(one)).collect();
     UsersWords {
         newest,
         left_out: None,
@@ -201,6 +204,22 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         rules: held.rules(sources.without, &texts[carried..], carried),
         rest,
     }
+}
+
+/// At most [`MAX_SENTENCES`] of the candidates, in their order. The first [`MAX_OF_MESSAGE`] of each message come before
+/// the others.
+fn of_all_messages(candidates: Vec<&Candidate>) -> Vec<&Candidate> {
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    let ranked = candidates.iter().enumerate().map(|(at, one)| {
+        let count = counts.entry(one.at.0).or_default();
+        *count += 1;
+        (*count > MAX_OF_MESSAGE, at)
+    });
+    let mut ranked: Vec<(bool, usize)> = ranked.collect();
+    ranked.sort_unstable();
+    ranked.truncate(MAX_SENTENCES);
+    ranked.sort_unstable_by_key(|(_, at)| *at);
+    ranked.into_iter().map(|(_, at)| candidates[at]).collect()
 }
 
 /// Index of the first message after the last cut; 0 if there is none, because then the work before the cut continues.
