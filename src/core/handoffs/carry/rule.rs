@@ -190,6 +190,13 @@ mod tests {
             ["Never block.", "Every hook must return: the data the error"]
         );
         assert_eq!(
+            found("Install ONLY the following libraries in the hall:\n- lamp v6\n- door\n\nNever paint."),
+            [
+                "Never paint.",
+                "Install ONLY the following libraries in the hall: lamp v6 door"
+            ]
+        );
+        assert_eq!(
             found("- Every hook must return:\n{ data, error }\n- the page is white"),
             ["Every hook must return: { data, error }"]
         );

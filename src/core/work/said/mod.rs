@@ -72,10 +72,14 @@ fn class(one: &TypedSentence, sentence: &str, has_values: bool) -> SentenceClass
     }
 }
 
-/// Whether a sentence means nothing by itself: it announces other lines, or only refers to files.
+/// Whether a sentence means nothing by itself: it only announces other lines, or refers to files.
 pub(crate) fn is_stub(text: &str) -> bool {
+    /// Maximum number of words of a heading. `Keep the door, but paint the hall like this:` says more.
+    const MAX_WORDS: usize = 6;
     let is_reference = |word: &str| word.starts_with('@') || word.starts_with("#file:");
-    text.trim_end().ends_with([':', '：']) || text.split_whitespace().all(is_reference)
+    let is_heading =
+        || text.trim_end().ends_with([':', '：']) && text.split_whitespace().nth(MAX_WORDS).is_none();
+    is_heading() || text.split_whitespace().all(is_reference)
 }
 
 /// Whether a later sentence lifts an earlier rule: at least two thirds of its words are in the rule.

@@ -128,7 +128,7 @@ fn force_of_heading(line: &str) -> Option<(RuleStatement, &str)> {
 }
 
 /// Maximum size in bytes of a rule that gets another line.
-const MAX_JOINED_BYTES: usize = 200;
+const MAX_JOINED_BYTES: usize = 300;
 
 /// Whether a line completes a rule above it that ends in a colon: `Always group imports:`.
 ///
