@@ -10,6 +10,7 @@
 
 mod again;
 mod block;
+mod choice;
 mod newest;
 mod prompt_index;
 mod receipt;

@@ -120,6 +120,21 @@ struct Candidate {
     text: String,
 }
 
+impl Candidate {
+    /// The sentence with the words of the model that it refers to; `None` if it is quoted, and not the user's own.
+    fn in_message(mut self, message: &UserMessage) -> Option<Self> {
+        if message.quoted.contains(&self.text) {
+            return None;
+        }
+        // A choice is meaningless without its option.
+        if let Some(words) = message.choices.get(&self.text) {
+            self.text = format!("{} (in answer to: {words})", self.text);
+            self.saying = self.saying.or(Some(RuleStatement::Seems));
+        }
+        Some(self)
+    }
+}
+
 /// The newest to-do list of a transcript's calls, redacted; empty if there is none.
 pub fn todo_list(uses: &[ToolUse<'_>], redactor: &Redactor) -> Vec<NumberedTodo> {
     let mut todos = work::todo_list(uses, 0);
@@ -163,14 +178,13 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
             };
         sayings.into_iter().enumerate().map(place)
     });
-    let is_quoted = |one: &Candidate| {
-        let message = one.at.0.checked_sub(carried).and_then(|at| messages.get(at));
-        message.is_some_and(|message| message.quoted.contains(&one.text))
+    let of_message = |one: Candidate| match one.at.0.checked_sub(carried) {
+        Some(at) => one.in_message(&messages[at]),
+        None => Some(one),
     };
-    // A sentence with the edge of a block would end the new block early. A quoted sentence is not the user's own.
-    let candidates: Vec<Candidate> = found
-        .filter(|one| !has_edge(&one.text) && !is_quoted(one))
-        .collect();
+    // A sentence with the edge of a block would end the new block early.
+    let candidates = found.filter_map(of_message).filter(|one| !has_edge(&one.text));
+    let candidates: Vec<Candidate> = candidates.collect();
     let spoken = texts.iter().enumerate();
     let spoken: Vec<SpokenText<'_>> = spoken
         .map(|(turn, text)| SpokenText::new(turn, true, text))

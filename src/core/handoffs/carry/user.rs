@@ -1,7 +1,8 @@
 //! The user's own words in a transcript, without text from the harness, a shell or a paste.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use super::choice::choices;
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings;
 use crate::text::Span;
@@ -29,6 +30,8 @@ pub(super) struct UserMessage {
     pub(super) asked: String,
     /// Sentences of the message that the model or a tool said before.
     pub(super) quoted: HashSet<String>,
+    /// Sentences that choose or answer, with the model's words that they refer to.
+    pub(super) choices: HashMap<String, String>,
 }
 
 /// The messages of the user in a transcript, oldest first.
@@ -79,10 +82,12 @@ impl UserMessages {
             let own: Vec<String> = own.map(|own| without_sentinels(&own)).collect();
             if !own.is_empty() {
                 answered = answer.take();
-                messages.push(UserMessage {
-                    turn: at,
-                    ..UserMessage::new(own.join("\n"))
-                });
+                let mut message = UserMessage::new(own.join("\n"));
+                message.turn = at;
+                if let Some(answered) = &answered {
+                    message.choices = choices(&message.typed, || last_text(answered));
+                }
+                messages.push(message);
             }
         }
         if let (Some(last), Some(answered)) = (messages.last_mut(), answered) {
@@ -150,9 +155,15 @@ fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: 
 
 /// The last question in the model's last text of a turn.
 fn question(turn: &TranscriptTurn<'_>) -> String {
+    requests::last_question(&last_text(turn))
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn last_text(turn: &TranscriptTurn<'_>) -> String {
     let mut texts = turn.parts().into_iter().rev().filter_map(|part| part.speech());
-    let last = texts.find(|text| !text.trim().is_empty()).unwrap_or_default();
-    requests::last_question(&last).unwrap_or_default().to_owned()
+    let last = texts.find(|text| !text.trim().is_empty());
+    last.unwrap_or_default().to_string()
 }
 
 fn is_after_summary(turn: &TranscriptTurn<'_>) -> bool {
