@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::agents::speakers::INTERJECTION;
 use crate::marker::sentinel::{self, Sentinel};
 use crate::marker::{self, MarkerKind, RawMarker, pasted, stem_at};
-use crate::text::scan::{self, PAIR_DISTANCE};
+use crate::text::scan::{self, PAIR_DISTANCE, Pairs};
 use crate::text::{Span, cost};
 use crate::wire::view::{InjectedItem, InjectedKind, Role, Turn, TurnContent, TurnPartKind, View};
 use crate::wire::{CallMemo, Operation, UnreadReason, Wire};
@@ -339,28 +339,30 @@ pub struct BodyScan {
     pub(super) may_interject: bool,
 }
 
-/// Offset in [`marker::WORD`] of the pair of bytes that is searched for: `d` and `f`, which are seldom this far
-/// apart.
-const PAIR_IN_WORD: usize = 3;
+/// A pair of bytes at the start of [`marker::WORD`], and one in [`INTERJECTION`]. Both are rare in text and in code.
+const PAIRS: Pairs = Pairs {
+    first: b'h',
+    seconds: [b'f', b'y'],
+};
+
+/// Offset in [`INTERJECTION`] of its pair.
+const IN_INTERJECTION: usize = 29;
 
 impl BodyScan {
     /// Scans a body.
     pub fn new(text: &[u8]) -> Self {
         let interjection = INTERJECTION.trim_end().as_bytes();
-        let (word, words) = (pair(marker::WORD, PAIR_IN_WORD), pair(interjection, 0));
         let mut found = Self::default();
-        found.braces = scan::find_pairs(text, [word, words], |at| {
-            found.may_interject |= text[at..].starts_with(interjection);
-            let word = at.checked_sub(PAIR_IN_WORD);
-            let word = word.filter(|word| text[*word..].starts_with(marker::WORD));
-            found.stems.extend(word.and_then(|word| stem_at(text, word)));
+        found.braces = scan::find_pairs(text, PAIRS, |at| {
+            if text[at + PAIR_DISTANCE] == PAIRS.seconds[1] {
+                let start = at.checked_sub(IN_INTERJECTION);
+                found.may_interject |= start.is_some_and(|start| text[start..].starts_with(interjection));
+            } else if text[at..].starts_with(marker::WORD) {
+                found.stems.extend(stem_at(text, at));
+            }
         });
         found
     }
-}
-
-fn pair(text: &[u8], at: usize) -> [u8; 2] {
-    [text[at], text[at + PAIR_DISTANCE]]
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Finds the end of a string, an object or an array, 64 bytes at a time, and pairs of bytes in any text.
 //! Only these walks see every byte of a body.
 //!
-//! Nearly all of an agent's history is text inside strings. A block of such text costs two comparisons of all
-//! its bytes and a dozen steps for escapes, without an unpredictable branch. Safe SIMD (`fearless_simd`) uses
-//! the widest vectors of the processor. Results are the same as byte by byte, even for invalid JSON.
+//! Nearly all of an agent's history is text inside strings. A block of such text costs three comparisons of all its bytes,
+//! without an unpredictable branch. Safe SIMD (`fearless_simd`) selects the processor's vectors at run time. Results are the
+//! same as byte by byte, even for invalid JSON.
 //!
 //! The block walks are generic over the processor's vectors, and inlined into the one place that selects them
 //! (`dispatch!`). Otherwise the compiler would generate them for the oldest processor.
@@ -11,12 +11,22 @@
 mod block;
 
 use fearless_simd::prelude::*;
-use fearless_simd::{Level, dispatch, u8x16};
+use fearless_simd::{Level, dispatch, i8x64, u8x16};
 
-use self::block::{BLOCK, LaneBlock, Strings, literal};
+pub(crate) use self::block::Pairs;
+use self::block::{BLOCK, LaneBlock, escaped};
 
 /// Bytes per step for short values, with vectors that every processor supports.
 const SHORT: usize = 16;
+
+/// The processor's vectors.
+fn level() -> Level {
+    let best = Level::new();
+    // Vectors of 64 bytes take longer: nearly all of these loads would lie in two cache lines.
+    #[cfg(target_arch = "x86_64")]
+    let best = best.as_avx2().map_or(best, Level::Avx2);
+    best
+}
 
 /// End of the string literal that begins at `at`, including the closing quote. `None` if the literal has no
 /// end.
@@ -29,97 +39,132 @@ pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
             let lanes = u8x16::simd_from(simd, *bytes);
             (lanes.simd_eq(b'"').to_bitmask(), lanes.simd_eq(b'\\').to_bitmask())
         });
-        let first = quotes.trailing_zeros();
+        let before = quotes.wrapping_sub(1) & !quotes;
         // The first quote precedes any backslash, so it is not escaped.
-        if quotes != 0 && slashes.trailing_zeros() > first {
-            return Some(from + first as usize + 1);
+        if quotes != 0 && slashes & before == 0 {
+            return Some(from + quotes.trailing_zeros() as usize + 1);
         }
     }
-    dispatch!(Level::new(), simd => long_string_end(simd, text, from))
+    long_string_end(text, from)
 }
 
-/// End of a string literal that does not end before `from`. No escape may be pending at `from`.
+/// End of the string whose first byte is at `from`.
+fn long_string_end(text: &[u8], from: usize) -> Option<usize> {
+    match text.get(from)? {
+        b'"' => Some(from + 1),
+        _ => dispatch!(level(), simd => string_rest_end(simd, text, from + 1)),
+    }
+}
+
+/// End of the string around the byte at `from`, which is neither of its first two.
+///
+/// A string ends at a quote that is not escaped. For nearly all quotes the two bytes before it decide that, so most blocks
+/// need no count of backslashes.
 #[inline(always)]
-fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usize> {
-    let mut carried = 0;
+fn string_rest_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usize> {
+    const STEP: usize = 2 * BLOCK;
+    let rest = text.get(from - 2..).unwrap_or_default();
+    for window in rest.windows(STEP + 2).step_by(STEP) {
+        let first = LaneBlock::may_end_string(simd, window, 0);
+        let second = LaneBlock::may_end_string(simd, window, BLOCK);
+        if (first | second).any_true() {
+            for (from, quotes) in [(from, first), (from + BLOCK, second)] {
+                if let Some(end) = first_end(text, from, quotes.to_bitmask()) {
+                    return Some(end);
+                }
+            }
+        }
+        from += STEP;
+    }
     while from < text.len() {
-        let block = LaneBlock::at(simd, text, from);
-        let ends = block.is(b'"') & !literal(block.is(b'\\'), &mut carried);
-        if ends != 0 {
-            return Some(from + ends.trailing_zeros() as usize + 1);
+        let quotes = LaneBlock::at(simd, text, from).is(b'"');
+        if let Some(end) = first_end(text, from, quotes) {
+            return Some(end);
         }
         from += BLOCK;
+    }
+    None
+}
+
+/// Offset after the first of these quotes in the block at `from` that is not escaped.
+#[inline]
+fn first_end(text: &[u8], from: usize, mut bits: u64) -> Option<usize> {
+    while bits != 0 {
+        let at = from + bits.trailing_zeros() as usize;
+        if !escaped(text, at) {
+            return Some(at + 1);
+        }
+        bits &= bits - 1;
     }
     None
 }
 
 /// End of the object or array that begins at `at`, or `None` if it has no end.
 pub(crate) fn container_end(text: &[u8], at: usize) -> Option<usize> {
-    dispatch!(Level::new(), simd => container_end_by(simd, text, at))
+    dispatch!(level(), simd => container_end_by(simd, text, at))
 }
 
 #[inline(always)]
 fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0;
-    let mut strings = Strings::default();
     let mut from = at;
     while from < text.len() {
         let block = LaneBlock::at(simd, text, from);
-        if let Some(inside) = strings.over(&block, text, at, from) {
-            let (opens, closes) = (block.is_bracket(b'{') & !inside, block.is_bracket(b'}') & !inside);
-            if let Some(bit) = close(&mut depth, opens, closes) {
-                return Some(from + bit as usize + 1);
-            }
+        let inside = block.in_strings(text, from);
+        let (opens, closes) = (block.is_bracket(b'{') & !inside, block.is_bracket(b'}') & !inside);
+        if let Some(bit) = close(&mut depth, opens, closes) {
+            return Some(from + bit as usize + 1);
         }
         from += BLOCK;
+        if inside >> 63 != 0 {
+            // Each block begins outside of strings.
+            from = string_rest_end(simd, text, from)?;
+        }
     }
     None
 }
 
 /// Distance between the bytes of a pair.
-pub(crate) const PAIR_DISTANCE: usize = 3;
+pub(crate) const PAIR_DISTANCE: usize = 5;
 
 /// Calls `found` with the offset of every pair of bytes that is one of `pairs`, in order. Returns the number
 /// of opening braces.
-///
-/// A pair stands for a string that contains it at [`PAIR_DISTANCE`]. Two searches in one pass cost less than
-/// one each.
-pub(crate) fn find_pairs(text: &[u8], pairs: [[u8; 2]; 2], mut found: impl FnMut(usize)) -> usize {
-    dispatch!(Level::new(), simd => find_pairs_by(simd, text, pairs, &mut found))
+pub(crate) fn find_pairs(text: &[u8], pairs: Pairs, mut found: impl FnMut(usize)) -> usize {
+    dispatch!(level(), simd => find_pairs_by(simd, text, pairs, &mut found))
 }
 
 #[inline(always)]
-fn find_pairs_by<S: Simd>(simd: S, text: &[u8], pairs: [[u8; 2]; 2], found: &mut dyn FnMut(usize)) -> usize {
+fn find_pairs_by<S: Simd>(simd: S, text: &[u8], pairs: Pairs, found: &mut dyn FnMut(usize)) -> usize {
     let (mut braces, mut from) = (0, 0);
     let later = text.get(PAIR_DISTANCE..).unwrap_or_default();
-    let whole_blocks = text.as_chunks().0.iter().zip(later.as_chunks().0);
-    for (block, later) in whole_blocks {
-        let (block, later) = (LaneBlock::new(simd, *block), LaneBlock::new(simd, *later));
-        braces += pairs_in(&block, &later, pairs, from, found);
-        from += BLOCK;
+    // A lane counts up to 255.
+    let [blocks, later] = [text, later].map(|bytes| bytes.as_chunks().0.chunks(255));
+    for (blocks, later) in blocks.zip(later) {
+        let mut counts = i8x64::splat(simd, 0);
+        for (block, later) in blocks.iter().zip(later) {
+            let (block, later) = (LaneBlock::new(simd, *block), LaneBlock::new(simd, *later));
+            counts -= block.lanes(b'{');
+            if let Some(hits) = block.begins_pairs(&later, pairs) {
+                each_bit(hits, from, found);
+            }
+            from += BLOCK;
+        }
+        let counts: [i8; BLOCK] = counts.into();
+        braces += counts
+            .iter()
+            .map(|count| usize::from(count.cast_unsigned()))
+            .sum::<usize>();
     }
     while from < text.len() {
         let block = LaneBlock::at(simd, text, from);
         let later = LaneBlock::at(simd, text, from + PAIR_DISTANCE);
-        braces += pairs_in(&block, &later, pairs, from, found);
+        braces += block.is(b'{').count_ones() as usize;
+        if let Some(hits) = block.begins_pairs(&later, pairs) {
+            each_bit(hits, from, found);
+        }
         from += BLOCK;
     }
     braces
-}
-
-/// Calls `found` for each pair in the block at `from`. Returns the number of its opening braces.
-#[inline(always)]
-fn pairs_in<S: Simd>(
-    block: &LaneBlock<S>,
-    later: &LaneBlock<S>,
-    pairs: [[u8; 2]; 2],
-    from: usize,
-    found: &mut dyn FnMut(usize),
-) -> usize {
-    if let Some(hits) = block.begins_pairs(later, pairs) {
-        each_bit(hits, from, found);
-    }
-    block.is(b'{').count_ones() as usize
 }
 
 /// Calls `found` for each bit of a block at `from`.

@@ -37,6 +37,7 @@ pub fn value_end(text: &[u8], at: usize) -> WalkResult {
 ///
 /// # Errors
 /// The closing quote is missing.
+#[inline]
 pub fn string_end(text: &[u8], at: usize) -> WalkResult {
     let end = scan::string_end(text, at).ok_or(InvalidJson(at))?;
     cost::add(end - at);

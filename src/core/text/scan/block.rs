@@ -1,7 +1,7 @@
 //! Finds quotes, brackets and escaped bytes in blocks of 64 bytes.
 
 use fearless_simd::prelude::*;
-use fearless_simd::u8x64;
+use fearless_simd::{i8x64, mask8x64, u8x64};
 
 /// Bytes per step: one for each bit of a `u64`.
 pub(super) const BLOCK: usize = 64;
@@ -31,14 +31,27 @@ impl<S: Simd> LaneBlock<S> {
         self.0.simd_eq(wanted).to_bitmask()
     }
 
-    /// Bitmask of the bytes that begin one of two pairs, whose second bytes are in `later`. `None` if there are none,
-    /// which takes fewer steps than a bitmask.
+    /// The bytes equal to `wanted` as lanes of -1. The others are zero.
     #[inline(always)]
-    pub(super) fn begins_pairs(&self, later: &Self, [[a, b], [c, d]]: [[u8; 2]; 2]) -> Option<u64> {
-        let one = self.0.simd_eq(a) & later.0.simd_eq(b);
-        let other = self.0.simd_eq(c) & later.0.simd_eq(d);
-        let either = one | other;
-        either.any_true().then(|| either.to_bitmask())
+    pub(super) fn lanes(&self, wanted: u8) -> i8x64<S> {
+        self.0.simd_eq(wanted).to_vector()
+    }
+
+    /// Bitmask of the bytes that begin a pair, whose second byte is in `later`. `None` if there are none, which
+    /// takes fewer steps than a bitmask.
+    #[inline(always)]
+    pub(super) fn begins_pairs(&self, later: &Self, pairs: Pairs) -> Option<u64> {
+        let [one, other] = pairs.seconds.map(|byte| later.0.simd_eq(byte));
+        let begins = self.0.simd_eq(pairs.first) & (one | other);
+        begins.any_true().then(|| begins.to_bitmask())
+    }
+
+    /// The quotes that may end a string: all but those after a single backslash. The block begins two bytes after `at`.
+    #[inline(always)]
+    pub(super) fn may_end_string(simd: S, text: &[u8], at: usize) -> mask8x64<S> {
+        let [earlier, last] = [Self::at(simd, text, at), Self::at(simd, text, at + 1)];
+        let escaped = last.0.simd_eq(b'\\') & !earlier.0.simd_eq(b'\\');
+        Self::at(simd, text, at + 2).0.simd_eq(b'"') & !escaped
     }
 
     /// Bitmask of the bytes equal to `wanted`, ignoring bit 5. `[` and `{` differ only in that bit, as do `]`
@@ -47,6 +60,30 @@ impl<S: Simd> LaneBlock<S> {
     pub(super) fn is_bracket(&self, wanted: u8) -> u64 {
         (self.0 | 0x20).simd_eq(wanted).to_bitmask()
     }
+
+    /// Bitmask of the bytes inside strings, including opening quotes but not closing ones. The block at `from` begins
+    /// outside of strings.
+    ///
+    /// No branch depends on the positions of escapes, which processors cannot predict.
+    #[inline(always)]
+    pub(super) fn in_strings(&self, text: &[u8], from: usize) -> u64 {
+        let (quotes, slashes) = (self.is(b'"'), self.is(b'\\'));
+        let inside = parity(quotes & !literal(slashes));
+        // An escape counts only inside strings. Valid JSON has none outside.
+        match slashes & !inside {
+            0 => inside,
+            _ => parity(one_by_one(text, from, quotes)),
+        }
+    }
+}
+
+/// Two pairs of bytes with the same first byte.
+///
+/// A pair stands for a string that contains it. One search for both takes three comparisons.
+#[derive(Clone, Copy)]
+pub(crate) struct Pairs {
+    pub(crate) first: u8,
+    pub(crate) seconds: [u8; 2],
 }
 
 #[cold]
@@ -56,67 +93,23 @@ fn last_block(rest: &[u8]) -> [u8; BLOCK] {
     bytes
 }
 
-/// Tracks strings from block to block.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Strings {
-    /// All ones inside a string, otherwise zero.
-    pub(super) inside: u64,
-    /// Equals one if a backslash at the end of this block escapes the first byte of the next block.
-    carried: u64,
-}
-
-impl Strings {
-    /// Returns the bits of the block at `from` that lie inside strings, including opening quotes but not
-    /// closing ones. `None` if the whole block does.
-    ///
-    /// No branch depends on the positions of escapes. Every other block of text has one, and processors
-    /// cannot predict where.
-    #[inline(always)]
-    pub(super) fn over<S: Simd>(
-        &mut self,
-        block: &LaneBlock<S>,
-        text: &[u8],
-        floor: usize,
-        from: usize,
-    ) -> Option<u64> {
-        let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
-        let escapes = slashes | self.carried;
-        let mut kept = quotes & !literal(slashes, &mut self.carried);
-        if kept == 0 && self.inside != 0 {
-            return None;
-        }
-        let mut inside = parity(kept) ^ self.inside;
-        // An escape counts only inside strings. Valid JSON has none outside.
-        if escapes & !inside != 0 {
-            kept = one_by_one(text, floor, from, quotes, self.inside != 0);
-            inside = parity(kept) ^ self.inside;
-        }
-        self.inside = ((inside as i64) >> 63) as u64;
-        Some(inside)
-    }
-}
-
 /// Bitmask of the escaped bytes: those after runs of backslashes of odd length.
 ///
-/// `carried` is one if such a run ends with the previous block, and is updated for this block. The subtraction borrows
-/// from each run up to its end, which tells whether the run ends at an odd position, a technique from simdjson.
+/// The subtraction borrows from each run up to its end, which tells whether the run ends at an odd position, a technique
+/// from simdjson.
 #[inline(always)]
-pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
+fn literal(slashes: u64) -> u64 {
     const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
-    let escapes = slashes & !*carried;
-    let ends = (escapes << 1 | ODD).wrapping_sub(escapes) ^ ODD;
-    let escaped = ends ^ (slashes | *carried);
-    *carried = (ends & slashes) >> 63;
-    escaped
+    (slashes << 1 | ODD).wrapping_sub(slashes) ^ ODD ^ slashes
 }
 
 /// Finds the quotes that begin or end a string when there are backslashes outside of strings.
 #[cold]
-fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: bool) -> u64 {
-    let (mut kept, mut left) = (quotes, quotes);
+fn one_by_one(text: &[u8], from: usize, quotes: u64) -> u64 {
+    let (mut kept, mut left, mut inside) = (quotes, quotes, false);
     while left != 0 {
         let bit = left & left.wrapping_neg();
-        if inside && escaped(text, floor, from + bit.trailing_zeros() as usize) {
+        if inside && escaped(text, from + bit.trailing_zeros() as usize) {
             kept ^= bit;
         } else {
             inside = !inside;
@@ -126,10 +119,10 @@ fn one_by_one(text: &[u8], floor: usize, from: usize, quotes: u64, mut inside: b
     kept
 }
 
-/// Whether an odd number of backslashes lies between `floor` and `at`.
-fn escaped(text: &[u8], floor: usize, at: usize) -> bool {
-    let before = &text[floor + 1..at];
-    before.iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
+/// Whether a byte inside a string is escaped: after an odd number of backslashes, which the string's quote precedes.
+pub(super) fn escaped(text: &[u8], at: usize) -> bool {
+    let before = text[..at].iter().rev();
+    before.take_while(|&&b| b == b'\\').count() % 2 == 1
 }
 
 /// Prefix parity: each bit becomes the parity of itself and all lower bits. The result is one from an opening

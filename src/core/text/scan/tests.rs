@@ -54,9 +54,12 @@ fn agree(text: &[u8]) {
             b'"' => {
                 let end = slow_string_end(text, at);
                 assert_eq!(string_end(text, at), end, "{at}");
-                for level in levels() {
-                    let found = dispatch!(level, simd => long_string_end(simd, text, at + 1));
-                    assert_eq!(found, end, "{at} {level:?}");
+                // The first byte of the string is read before.
+                if text.get(at + 1).is_some_and(|byte| *byte != b'"') {
+                    for level in levels() {
+                        let found = dispatch!(level, simd => string_rest_end(simd, text, at + 2));
+                        assert_eq!(found, end, "{at} {level:?}");
+                    }
                 }
             }
             b'{' | b'[' => {
@@ -109,12 +112,12 @@ fn depth_is_followed_through_many_blocks() {
 proptest! {
     #[test]
     fn pairs_are_found_as_byte_by_byte(pieces in proptest::collection::vec(prop_oneof![
-        Just("n"), Just("f"), Just("T"), Just("u"), Just("{"), Just("handoff"), Just("xxxxxxxxxxxxxxxxxxxxx")], 0..60)) {
+        Just("h"), Just("f"), Just("y"), Just("hand"), Just("{"), Just("handoff"), Just("xxxxxxxxxxxxxxxxxxxxx")], 0..60)) {
         let text = pieces.concat().into_bytes();
-        let pairs = [*b"nf", *b"Tu"];
+        let pairs = Pairs { first: b'h', seconds: *b"fy" };
         let is_pair = |at: &usize| {
             let later = text.get(at + PAIR_DISTANCE);
-            pairs.iter().any(|[a, b]| text[*at] == *a && later == Some(b))
+            text[*at] == pairs.first && later.is_some_and(|byte| pairs.seconds.contains(byte))
         };
         let expected: Vec<usize> = (0..text.len()).filter(is_pair).collect();
         let braces = text.iter().filter(|&&b| b == b'{').count();
