@@ -10,8 +10,10 @@
 
 mod block;
 
+use std::hint::black_box;
+
 use fearless_simd::prelude::*;
-use fearless_simd::{Level, dispatch, i8x64, u8x16};
+use fearless_simd::{Level, dispatch, mask8x64, u8x16};
 
 pub(crate) use self::block::Pairs;
 use self::block::{BLOCK, LaneBlock, escaped};
@@ -62,26 +64,39 @@ fn long_string_end(text: &[u8], from: usize) -> Option<usize> {
 /// need no count of backslashes.
 #[inline(always)]
 fn string_rest_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usize> {
-    const STEP: usize = 2 * BLOCK;
-    let rest = text.get(from - 2..).unwrap_or_default();
-    for window in rest.windows(STEP + 2).step_by(STEP) {
-        let first = LaneBlock::may_end_string(simd, window, 0);
-        let second = LaneBlock::may_end_string(simd, window, BLOCK);
-        if (first | second).any_true() {
-            for (from, quotes) in [(from, first), (from + BLOCK, second)] {
-                if let Some(end) = first_end(text, from, quotes.to_bitmask()) {
-                    return Some(end);
-                }
+    let mut rest = text.get(from - 2..).unwrap_or_default();
+    while let Some((first, second)) = next_ends(simd, &mut rest) {
+        // Opaque, or the compiler keeps five positions for the rare quotes in every step of the search.
+        from = black_box(text.len() + 2 - rest.len());
+        for (from, quotes) in [(from - 2 * BLOCK, first), (from - BLOCK, second)] {
+            if let Some(end) = first_end(text, from, quotes.to_bitmask()) {
+                return Some(end);
             }
         }
-        from += STEP;
     }
+    from = text.len() + 2 - rest.len();
     while from < text.len() {
         let quotes = LaneBlock::at(simd, text, from).is(b'"');
         if let Some(end) = first_end(text, from, quotes) {
             return Some(end);
         }
         from += BLOCK;
+    }
+    None
+}
+
+/// Quotes that may end a string, in the next two blocks that have any. `rest` begins two bytes before the blocks, and is
+/// advanced past them.
+#[inline(always)]
+fn next_ends<S: Simd>(simd: S, rest: &mut &[u8]) -> Option<(mask8x64<S>, mask8x64<S>)> {
+    const STEP: usize = 2 * BLOCK;
+    while let Some(window) = rest.first_chunk::<{ STEP + 2 }>() {
+        let first = LaneBlock::may_end_string(simd, window, 0);
+        let second = LaneBlock::may_end_string(simd, window, BLOCK);
+        *rest = &rest[STEP..];
+        if (first | second).any_true() {
+            return Some((first, second));
+        }
     }
     None
 }
@@ -119,6 +134,14 @@ fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
         if inside >> 63 != 0 {
             // Each block begins outside of strings.
             from = string_rest_end(simd, text, from)?;
+            // A message often ends with a long string.
+            while let Some(b'}' | b']') = text.get(from) {
+                depth -= 1;
+                from += 1;
+                if depth == 0 {
+                    return Some(from);
+                }
+            }
         }
     }
     None
@@ -127,55 +150,50 @@ fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
 /// Distance between the bytes of a pair.
 pub(crate) const PAIR_DISTANCE: usize = 5;
 
-/// Calls `found` with the offset of every pair of bytes that is one of `pairs`, in order. Returns the number
-/// of opening braces.
+/// Calls `found` with the offset of every pair of bytes that is one of `pairs`, in order. Returns about the number of opening
+/// braces: four times those in every fourth block.
 pub(crate) fn find_pairs(text: &[u8], pairs: Pairs, mut found: impl FnMut(usize)) -> usize {
     dispatch!(level(), simd => find_pairs_by(simd, text, pairs, &mut found))
 }
 
 #[inline(always)]
 fn find_pairs_by<S: Simd>(simd: S, text: &[u8], pairs: Pairs, found: &mut dyn FnMut(usize)) -> usize {
+    const STEP: usize = 4 * BLOCK;
     let (mut braces, mut from) = (0, 0);
     let later = text.get(PAIR_DISTANCE..).unwrap_or_default();
-    // A lane counts up to 255.
-    let [blocks, later] = [text, later].map(|bytes| bytes.as_chunks().0.chunks(255));
-    for (blocks, later) in blocks.zip(later) {
-        let mut counts = i8x64::splat(simd, 0);
-        for (block, later) in blocks.iter().zip(later) {
-            let (block, later) = (LaneBlock::new(simd, *block), LaneBlock::new(simd, *later));
-            counts -= block.lanes(b'{');
-            if let Some(hits) = block.begins_pairs(&later, pairs) {
-                each_bit(hits, from, found);
+    let [steps, later] = [text, later].map(|bytes| bytes.as_chunks::<STEP>().0);
+    for (step, later) in steps.iter().zip(later) {
+        braces += 4 * LaneBlock::at(simd, step, 0).is(b'{').count_ones() as usize;
+        for at in [0, 2 * BLOCK] {
+            let first = LaneBlock::at(simd, step, at).begins_pairs(simd, later, at, pairs);
+            let second = LaneBlock::at(simd, step, at + BLOCK).begins_pairs(simd, later, at + BLOCK, pairs);
+            if (first | second).any_true() {
+                each_bit([first.to_bitmask(), second.to_bitmask()], from + at, found);
             }
-            from += BLOCK;
         }
-        let counts: [i8; BLOCK] = counts.into();
-        braces += counts
-            .iter()
-            .map(|count| usize::from(count.cast_unsigned()))
-            .sum::<usize>();
+        from += STEP;
     }
     while from < text.len() {
         let block = LaneBlock::at(simd, text, from);
-        let later = LaneBlock::at(simd, text, from + PAIR_DISTANCE);
         braces += block.is(b'{').count_ones() as usize;
-        if let Some(hits) = block.begins_pairs(&later, pairs) {
-            each_bit(hits, from, found);
-        }
+        let begins = block.begins_pairs(simd, text, from + PAIR_DISTANCE, pairs);
+        each_bit([begins.to_bitmask(), 0], from, found);
         from += BLOCK;
     }
     braces
 }
 
-/// Calls `found` for each bit of a block at `from`.
+/// Calls `found` for each bit of two blocks at `from`.
 ///
 /// Few blocks have any. Inlined, it would take the registers of the search.
 #[cold]
 #[inline(never)]
-fn each_bit(mut bits: u64, from: usize, found: &mut dyn FnMut(usize)) {
-    while bits != 0 {
-        found(from + bits.trailing_zeros() as usize);
-        bits &= bits - 1;
+fn each_bit(blocks: [u64; 2], from: usize, found: &mut dyn FnMut(usize)) {
+    for (mut bits, from) in blocks.into_iter().zip([from, from + BLOCK]) {
+        while bits != 0 {
+            found(from + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
     }
 }
 

@@ -10,6 +10,6 @@ mod walk;
 pub use string::{char_at, escape_at, escape_into, quote, spelled, unescape};
 pub use walk::{
     InvalidJson, WalkResult, array, at_path, blank, elements, get, get_inner, get_owned, get_string, get_u64,
-    is_true, members, number, object, pick, pick_begun, pick_each, root, string, string_end, string_or_empty,
-    value_end, whole,
+    is_true, members, number, object, pick, pick_begun, pick_each, rest_of_object, root, string, string_end,
+    string_or_empty, value_end, whole,
 };

@@ -65,14 +65,34 @@ fn scalar_end(text: &[u8], at: usize) -> usize {
 ///
 /// # Errors
 /// There is no object at `at`, it is malformed, or `member` fails.
-pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> WalkResult) -> WalkResult {
+pub fn object(text: &[u8], at: usize, member: impl FnMut(Span, usize) -> WalkResult) -> WalkResult {
     if text.get(at) != Some(&b'{') {
         return Err(InvalidJson(at));
     }
-    let mut from = blank(text, at + 1);
+    let from = blank(text, at + 1);
     if text.get(from) == Some(&b'}') {
         return Ok(from + 1);
     }
+    members_from(text, from, member)
+}
+
+/// Walks the members of an object after a value that ends at `at`. Otherwise like [`object`].
+///
+/// # Errors
+/// Like those of [`object`].
+pub fn rest_of_object(text: &[u8], at: usize, member: impl FnMut(Span, usize) -> WalkResult) -> WalkResult {
+    match after_value(text, at)? {
+        (from, true) => members_from(text, from, member),
+        (end, false) => Ok(end),
+    }
+}
+
+#[inline]
+fn members_from(
+    text: &[u8],
+    mut from: usize,
+    mut member: impl FnMut(Span, usize) -> WalkResult,
+) -> WalkResult {
     loop {
         if text.get(from) != Some(&b'"') {
             return Err(InvalidJson(from));
@@ -84,12 +104,21 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
         if text.get(colon) != Some(&b':') {
             return Err(InvalidJson(colon));
         }
-        let after = blank(text, member(key, blank(text, colon + 1))?);
-        match text.get(after) {
-            Some(b',') => from = blank(text, after + 1),
-            Some(b'}') => return Ok(after + 1),
-            _ => return Err(InvalidJson(after)),
+        match after_value(text, member(key, blank(text, colon + 1))?)? {
+            (next, true) => from = next,
+            (end, false) => return Ok(end),
         }
+    }
+}
+
+/// Offset of the key after a value that ends at `at`, and `true`, or the end of the object.
+#[inline]
+fn after_value(text: &[u8], at: usize) -> Result<(usize, bool), InvalidJson> {
+    let after = blank(text, at);
+    match text.get(after) {
+        Some(b',') => Ok((blank(text, after + 1), true)),
+        Some(b'}') => Ok((after + 1, false)),
+        _ => Err(InvalidJson(after)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finds quotes, brackets and escaped bytes in blocks of 64 bytes.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{i8x64, mask8x64, u8x64};
+use fearless_simd::{mask8x64, u8x64};
 
 /// Bytes per step: one for each bit of a `u64`.
 pub(super) const BLOCK: usize = 64;
@@ -31,19 +31,11 @@ impl<S: Simd> LaneBlock<S> {
         self.0.simd_eq(wanted).to_bitmask()
     }
 
-    /// The bytes equal to `wanted` as lanes of -1. The others are zero.
+    /// The bytes that begin a pair, whose second byte is in the block of `text` at `later`.
     #[inline(always)]
-    pub(super) fn lanes(&self, wanted: u8) -> i8x64<S> {
-        self.0.simd_eq(wanted).to_vector()
-    }
-
-    /// Bitmask of the bytes that begin a pair, whose second byte is in `later`. `None` if there are none, which
-    /// takes fewer steps than a bitmask.
-    #[inline(always)]
-    pub(super) fn begins_pairs(&self, later: &Self, pairs: Pairs) -> Option<u64> {
-        let [one, other] = pairs.seconds.map(|byte| later.0.simd_eq(byte));
-        let begins = self.0.simd_eq(pairs.first) & (one | other);
-        begins.any_true().then(|| begins.to_bitmask())
+    pub(super) fn begins_pairs(&self, simd: S, text: &[u8], later: usize, pairs: Pairs) -> mask8x64<S> {
+        let (later, [one, other]) = (Self::at(simd, text, later), pairs.seconds);
+        self.0.simd_eq(pairs.first) & (later.0.simd_eq(one) | later.0.simd_eq(other))
     }
 
     /// The quotes that may end a string: all but those after a single backslash. The block begins two bytes after `at`.
