@@ -38,14 +38,14 @@ pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentenc
         }
     };
     for one in in_lines(typed(text), constraints) {
-        let class_of = |sentence: &str| class(&one, sentence, has_values);
+        let class = class(&one, has_values);
         match requests::asks(&one.context) {
             // The request ends with its turn, and the rule holds beyond it.
             true => {
                 add(SentenceClass::Asked, &one.context);
-                add(class_of(&one.text), &one.text);
+                add(class, &one.text);
             }
-            false => add(class_of(&one.text), &one.whole()),
+            false => add(class, &one.whole()),
         }
     }
     for piece in pieces(text).filter(|piece| has_values && piece.code && gives_value(piece.text)) {
@@ -57,10 +57,11 @@ pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentenc
 /// Minimum score of a sentence that asks for something in other words than `requests.toml` has.
 const MIN_ASK_SCORE: i32 = 50;
 
-fn class(one: &TypedSentence, sentence: &str, has_values: bool) -> SentenceClass {
+fn class(one: &TypedSentence, has_values: bool) -> SentenceClass {
+    let sentence = one.text.as_str();
     let fact = || has_values && gives_value(sentence);
     let seems_to_ask = || one.score.asks >= MIN_ASK_SCORE && !requests::decides(sentence) && !fact();
-    let asks = || requests::asks(sentence) || seems_to_ask();
+    let asks = || one.asks || seems_to_ask();
     match one.saying {
         Some(RuleStatement::Forbids | RuleStatement::Holds) => SentenceClass::Constraint,
         Some(RuleStatement::Lifts) => SentenceClass::Lift,

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::clause::{self, Clause, begins_with, goes_on};
-use super::score::Score;
+use super::score::{Score, SentenceRole};
 use super::words::{self, WORDS};
 use crate::text::phrases::{Beginnings, Phrases, Wordings};
 use crate::text::prose::{has_word, list_item, lower, sentences};
@@ -32,6 +32,8 @@ pub(crate) struct TypedSentence {
     pub(crate) text: String,
     /// Whether the sentence is an item of a list.
     pub(super) is_item: bool,
+    /// Whether the sentence asks for something.
+    pub(super) asks: bool,
     pub(crate) score: Score,
 }
 
@@ -42,6 +44,7 @@ impl TypedSentence {
             context: String::new(),
             text: text.into(),
             is_item: false,
+            asks: false,
             score: Score::default(),
         }
     }
@@ -98,7 +101,14 @@ pub(crate) fn in_lines<'t>(
     }
     let count = found.len();
     for (at, one) in found.iter_mut().enumerate() {
-        one.score = Score::new(&one.text, one.is_item, at, count);
+        one.asks = requests::asks(&one.text);
+        let role = SentenceRole {
+            asks: one.asks,
+            is_item: one.is_item,
+            at,
+            count,
+        };
+        one.score = Score::new(&one.text, role);
         if one.saying.is_none() && one.score.holds >= MIN_RULE_SCORE {
             one.saying = Some(RuleStatement::Seems);
         }
