@@ -54,7 +54,6 @@ use self::excerpt::{one_line, sentences};
 use self::markers::SENTENCE;
 use self::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use self::replaced::{SpokenText, Statement, Statements};
-use self::said::words::outlives;
 use self::turns::{IndexedTurn, TurnEnd, calls};
 use self::walk::TranscriptWalk;
 use crate::agents::wordings::UserText;
@@ -164,9 +163,7 @@ impl<'i> Work<'i> {
             open.map(move |sentence| SeenStatement::new(one_line(sentence, SENTENCE), turn))
         });
         let asked: Vec<SeenStatement> = asked.collect();
-        let over = self
-            .earlier()
-            .filter(|turn| !requests::is_unfinished(turn, &self.facts));
+        let over = self.earlier().filter(|turn| self.is_done(turn));
         let over = over.flat_map(|turn| {
             self.sentences(turn)
                 .0
@@ -239,7 +236,7 @@ impl<'i> Work<'i> {
     pub(crate) fn is_report(&self, turn: &IndexedTurn<'_>) -> bool {
         let has_wish = |anchor: &AnchoredSentence| {
             let text = &anchor.text;
-            anchor.class == SentenceClass::Asked || requests::is_personal(text) || outlives(text)
+            anchor.class == SentenceClass::Asked || requests::is_personal(text)
         };
         let changes = |(_, _, call): (usize, usize, &IndexedCall)| call.kind.changes();
         !self.users(turn).any(has_wish) && calls(self.messages, turn.messages.clone()).any(changes)
@@ -255,9 +252,9 @@ impl<'i> Work<'i> {
         })
     }
 
-    /// The user's sentences in a turn that are not kept anyway: those that ask, and the others.
+    /// The user's sentences in a turn that are not kept anyway: those that are over with it, and the others.
     ///
-    /// A report that the task asks about is not over, so it does not count as asking.
+    /// A report that the task asks about is not over.
     pub(crate) fn sentences(&self, turn: &IndexedTurn<'_>) -> (Vec<&str>, Vec<&str>) {
         let is_report = self.is_report(turn) && !self.is_followed_up(turn);
         let (mut asked, mut said) = (Vec::new(), Vec::new());
@@ -268,6 +265,17 @@ impl<'i> Work<'i> {
             }
         }
         (asked, said)
+    }
+
+    /// Whether an earlier request is done: by the model's words, or because later requests followed.
+    ///
+    /// Nothing shows that a part of it is left.
+    pub(crate) fn is_done(&self, turn: &IndexedTurn<'_>) -> bool {
+        /// Minimum number of later requests, if nothing else shows that a request is done.
+        const MOVED_ON: usize = 2;
+        let has_moved_on = self.turns.len() - turn.n >= MOVED_ON;
+        let is_over = has_moved_on || requests::is_reported_done(turn) || requests::is_answered(turn);
+        is_over && !requests::is_unfinished(turn, &self.facts)
     }
 
     /// Whether the user only asked in a turn, and stated nothing that outlives it.

@@ -55,7 +55,8 @@ pub(crate) fn is_reply(text: &str) -> bool {
         .split(|c: char| !is_word(c))
         .filter(|word| !word.is_empty())
         .collect();
-    let is_choice = |word: &str| word.len() == 1 || word.bytes().all(|b| b.is_ascii_digit());
+    let is_choice =
+        |word: &str| word.len() == 1 || word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit());
     words.len() <= LONGEST
         && words
             .iter()
@@ -111,12 +112,6 @@ pub(crate) fn asks(sentence: &str) -> bool {
         || ASKING.asks_anywhere.occur_in(&small)
         || !small.is_ascii() && small.split(['，', '。']).any(orders_within)
         || after_clause(rest).is_some_and(asks)
-}
-
-/// Whether a sentence begins with a decision or a correction.
-pub(crate) fn decides(sentence: &str) -> bool {
-    let small = lower(sentence);
-    is_request_at(small.trim_start_matches(|c: char| !c.is_alphanumeric())) == Some(false)
 }
 
 /// Whether a lower-case sentence begins with a request, or else with a decision or a correction.
@@ -296,6 +291,17 @@ fn has_failing_check(checks: &[SeenVerification], counts: impl Fn(&SeenVerificat
 fn is_claimed_done(turn: &IndexedTurn<'_>) -> bool {
     let last = turn.replies.last().filter(|_| turn.ended == TurnEnd::Answered);
     last.is_some_and(|reply| claims_done(&reply.text))
+}
+
+/// Whether the model's last words in a turn report its request as done, even if they end with a question.
+pub(crate) fn is_reported_done(turn: &IndexedTurn<'_>) -> bool {
+    let reports = |text: &str| claims_done(text) || WORDS.did.occur_in(&lower(text));
+    turn.replies.last().is_some_and(|reply| reports(&reply.text))
+}
+
+/// Whether a turn is a question that the model answered.
+pub(crate) fn is_answered(turn: &IndexedTurn<'_>) -> bool {
+    turn.ended == TurnEnd::Answered && is_question(lower(&turn.user_text()).trim_end())
 }
 
 /// Whether a model's last words state that the task is done.

@@ -12,6 +12,7 @@ use crate::text::table;
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(crate) struct DraftWords {
     pub(crate) done: Vec<&'static str>,
+    pub(crate) did: Phrases,
     pub(crate) not_done: Vec<&'static str>,
     pub(crate) assumptions: Vec<&'static str>,
     pub(crate) failed_first: Vec<&'static str>,

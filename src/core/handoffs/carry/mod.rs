@@ -28,6 +28,7 @@ pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources};
 pub use user::UserMessages;
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use self::block::BlockWriter;
@@ -70,10 +71,10 @@ const TODOS: usize = 12;
 const MAX_FILES: usize = 10;
 /// Divisor of the budget: that part of it stays free of rules, for other sentences.
 const RESERVE: usize = 2;
-/// Size in bytes of a message's sentences that come by their own rank: more than the longest sentence. The further ones
-/// have the rank [`BEYOND`], so that a message with much to say does not displace the others.
+/// Size in bytes of a message's sentences that come by their own score: more than the longest sentence. The score of the
+/// further ones is lower, so that a message with much to say does not displace the others.
 const SHARE: usize = 600;
-const BEYOND: usize = newest::LAST - 1;
+const BEYOND: i32 = 250;
 /// Maximum number of carried contradicted claims.
 const CLAIMS: usize = 3;
 
@@ -143,7 +144,8 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let finished = seen.map_or(&[][..], |seen| &seen.finished);
     let newest = words.newest.as_ref().filter(|_| has_all);
     let newest = newest.and_then(|newest| newest.quoted(finished));
-    let newest = newest.and_then(|newest| lacking.newest(&newest, !words.rules.is_empty()));
+    let has_rules = words.rules.iter().any(|rule| !rule.seems);
+    let newest = newest.and_then(|newest| lacking.newest(&newest, has_rules));
     // A long list of old rules must not displace newer statements.
     let has_rest = has_all && !has_done && !words.rest.is_empty() && !block::is_short(policy.tokens);
     lacking.block.reserve = if has_rest { budget / RESERVE } else { 0 };
@@ -249,11 +251,7 @@ impl Lacking {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let done: HashSet<String> = done.iter().map(|done| plain(&done.text)).collect();
-        let is_done = |one: &SaidSentence| one.asks && done.contains(&plain(&one.text));
-        let rank = |one: &SaidSentence, kind: CarriedKind| match kind {
-            CarriedKind::Done => newest::LAST + 1,
-            _ => one.rank,
-        };
+        let is_done = |one: &SaidSentence| one.is_over && done.contains(&plain(&one.text));
         let left = sentences.iter().filter(|one| !is_shown(&one.text));
         let kind_of = |one: &SaidSentence| {
             if is_done(one) {
@@ -266,16 +264,16 @@ impl Lacking {
         let mut left: Vec<(&SaidSentence, CarriedKind, CarriedState)> = left.collect();
         // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
         let mut order: Vec<usize> = (0..left.len()).collect();
-        order.sort_by_key(|at| rank(left[*at].0, left[*at].1));
+        order.sort_by_key(|at| Reverse(left[*at].0.worth));
         let mut shares: HashMap<usize, usize> = HashMap::new();
         let ranked = order.into_iter().map(|at| {
             let (one, kind, _) = &left[at];
             let share = shares.entry(one.message).or_default();
             *share += one.text.len();
-            let least = if *share > SHARE { BEYOND } else { 0 };
-            (rank(one, *kind).max(least), at)
+            let beyond = if *share > SHARE { BEYOND } else { 0 };
+            ((*kind == CarriedKind::Done, beyond - one.worth), at)
         });
-        let mut order: Vec<(usize, usize)> = ranked.collect();
+        let mut order: Vec<((bool, i32), usize)> = ranked.collect();
         order.sort_by_key(|(rank, _)| *rank);
         for (_, at) in order {
             let (sentence, kind, state) = &mut left[at];

@@ -14,7 +14,7 @@ use crate::text::prose::{has_word, one_line};
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
-use crate::work::replaced::{Relation, SpokenText, Statement, Statements, gives_value};
+use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::work::said::score::Score;
 use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
 use crate::work::{self, SeenStatement, requests};
@@ -85,28 +85,10 @@ pub struct SaidSentence {
     /// The number of the message.
     pub message: usize,
     pub text: String,
-    /// Rank among the sentences, from 0.
-    pub rank: usize,
-    /// Whether the sentence is rather a request than a statement.
-    pub asks: bool,
-}
-
-/// Scores that a sentence of each rank has at least; one with a lower score has the rank [`LAST`].
-const RANKS: [i32; 5] = [75, 25, -25, -75, -125];
-
-/// Rank of sentences that say little, or only ask for something.
-pub(super) const LAST: usize = RANKS.len() + 1;
-
-/// Added to the score of a sentence that states a value.
-const VALUE: i32 = 50;
-
-/// Whether a sentence has a number that is not a mere count: a port, a version, an address.
-fn has_number(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':');
-    let mut words = text
-        .split(|c: char| !is_part(c))
-        .map(|word| word.trim_matches(['.', ':']));
-    words.any(|word| word.len() > 2 && word.contains(|c: char| c.is_ascii_digit()))
+    /// How much the sentence is worth a place in the block.
+    pub worth: i32,
+    /// Whether the sentence is over if its request is done.
+    pub is_over: bool,
 }
 
 /// A sentence before its selection.
@@ -373,14 +355,11 @@ impl<'r> ActiveRules<'r> {
     /// A sentence that is not a rule; `None` if it was repeated later.
     fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
         let text = self.clean(&candidate.text);
-        let is_value = gives_value(&text) && has_number(&text);
-        let score = candidate.score.keeps + if is_value { VALUE } else { 0 };
-        let rank = RANKS.iter().position(|least| score >= *least);
         self.known.insert(plain(&text)).then_some(SaidSentence {
             message: candidate.at.0,
             text,
-            rank: rank.unwrap_or(LAST),
-            asks: candidate.score.asks > candidate.score.holds,
+            worth: candidate.score.worth(),
+            is_over: candidate.score.is_over,
         })
     }
 

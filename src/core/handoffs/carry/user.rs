@@ -133,18 +133,23 @@ fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: 
         .collect();
     let before = transcript.said_before(&said, others);
     let quoted = long.iter().zip(before);
-    let quoted: Vec<(usize, Option<String>)> = quoted
-        .map(|((n, _, sentence), before)| (*n, before.then(|| (*sentence).to_owned())))
+    let quoted: Vec<(usize, String, bool)> = quoted
+        .map(|((n, _, sentence), before)| (*n, (*sentence).to_owned(), before))
         .collect();
     let mut own = vec![0; messages.len()];
-    for (n, sentence) in quoted {
-        match sentence {
-            // A user who pastes the model's `never do this` states no rule.
-            Some(sentence) => messages[n]
-                .quoted
-                .extend(parts(&sentence).into_iter().map(|part| part.trim().to_owned())),
-            None => own[n] += 1,
+    let mut own_words: HashSet<String> = HashSet::new();
+    for (n, sentence, is_quoted) in quoted {
+        // The model may have repeated the user.
+        if !is_quoted || own_words.contains(&sentence) {
+            own[n] += 1;
+            own_words.insert(sentence);
+            continue;
         }
+        // A user who pastes the model's `never do this` states no rule.
+        let parts = parts(&sentence).into_iter();
+        messages[n]
+            .quoted
+            .extend(parts.map(|part| part.trim().to_owned()));
     }
     for (message, own) in messages.iter_mut().zip(own) {
         if message.quoted.len() >= MIN_COPIED && message.quoted.len() >= own {

@@ -51,7 +51,7 @@ groups! {
         DeadEnds "Failed attempts:",
         Later "Still to be looked at:",
         Assumed "Taken for granted, not confirmed:",
-        EarlierLeft "Earlier requests of which something is left, as the model said or its last check shows:",
+        EarlierLeft "Earlier requests that may not be done:",
         Earlier carried::DONE;
     Read: Read "";
 }
@@ -140,9 +140,9 @@ impl DraftBuilder<'_, '_> {
 
     /// The group of an earlier request.
     fn done_group(&self, turn: &IndexedTurn<'_>) -> LineGroup {
-        match requests::is_unfinished(turn, &self.work.facts) {
-            true => LineGroup::EarlierLeft,
-            false => LineGroup::Earlier,
+        match self.work.is_done(turn) {
+            true => LineGroup::Earlier,
+            false => LineGroup::EarlierLeft,
         }
     }
 

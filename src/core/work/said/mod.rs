@@ -54,22 +54,18 @@ pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentenc
     found
 }
 
-/// Minimum score of a sentence that asks for something in other words than `requests.toml` has.
-const MIN_ASK_SCORE: i32 = 50;
-
 fn class(one: &TypedSentence, has_values: bool) -> SentenceClass {
-    let sentence = one.text.as_str();
-    let fact = || has_values && gives_value(sentence);
-    let seems_to_ask = || one.score.asks >= MIN_ASK_SCORE && !requests::decides(sentence) && !fact();
-    let asks = || one.asks || seems_to_ask();
+    let fact = || has_values && gives_value(&one.text);
     match one.saying {
         Some(RuleStatement::Forbids | RuleStatement::Holds) => SentenceClass::Constraint,
         Some(RuleStatement::Lifts) => SentenceClass::Lift,
-        None if asks() && !words::outlives(sentence) => SentenceClass::Asked,
-        None | Some(RuleStatement::Seems) => markers::users_class(sentence).unwrap_or_else(|| match fact() {
-            true => SentenceClass::Fact,
-            false => SentenceClass::Said,
-        }),
+        None if one.score.is_over && (one.asks || !fact()) => SentenceClass::Asked,
+        None | Some(RuleStatement::Seems) => {
+            markers::users_class(&one.text).unwrap_or_else(|| match fact() {
+                true => SentenceClass::Fact,
+                false => SentenceClass::Said,
+            })
+        }
     }
 }
 

@@ -32,6 +32,10 @@ pub(crate) struct TypedSentence {
     pub(crate) text: String,
     /// Whether the sentence is an item of a list.
     pub(super) is_item: bool,
+    /// Whether the list has a heading like `Requirements:`.
+    pub(super) is_headed: bool,
+    /// Whether the sentence is a step of a plan.
+    is_step: bool,
     /// Whether the sentence asks for something.
     pub(super) asks: bool,
     pub(crate) score: Score,
@@ -44,6 +48,8 @@ impl TypedSentence {
             context: String::new(),
             text: text.into(),
             is_item: false,
+            is_headed: false,
+            is_step: false,
             asks: false,
             score: Score::default(),
         }
@@ -77,7 +83,11 @@ pub(crate) fn in_lines<'t>(
             Some((RuleStatement::Forbids, text)) if one.saying.is_none() => {
                 TypedSentence::new(Some(RuleStatement::Forbids), format!("{text} {}", one.text))
             }
-            None if is_item && has_plan && is_step(&one) => TypedSentence { saying: None, ..one },
+            None if is_item && has_plan && is_step(&one) => TypedSentence {
+                saying: None,
+                is_step: true,
+                ..one
+            },
             // A step below `Requirements:` ends with its request.
             Some((force, _)) if one.saying.is_none() && !requests::asks(&one.text) => TypedSentence {
                 saying: Some(force),
@@ -85,7 +95,12 @@ pub(crate) fn in_lines<'t>(
             },
             _ => one,
         });
-        let ones = ones.map(|one| TypedSentence { is_item, ..one });
+        let is_headed = inherited.is_some();
+        let ones = ones.map(|one| TypedSentence {
+            is_item,
+            is_headed,
+            ..one
+        });
         let ones: Vec<TypedSentence> = ones.collect();
         above_list =
             above_list.filter(|rule| is_below(line, rule) && ones.iter().all(|one| one.saying.is_none()));
@@ -99,25 +114,40 @@ pub(crate) fn in_lines<'t>(
         let is_above = last.is_some_and(|one| one.saying.is_some() && one.text.ends_with(':'));
         above_list = is_above.then_some(line);
     }
+    judge(&mut found, markers);
+    found
+}
+
+/// Scores the sentences of a message. Their scores may make them rules, or unmake them.
+fn judge(found: &mut [TypedSentence], markers: &[String]) {
     let count = found.len();
     for (at, one) in found.iter_mut().enumerate() {
         one.asks = requests::asks(&one.text);
         let role = SentenceRole {
             asks: one.asks,
             is_item: one.is_item,
+            is_headed: one.is_headed,
             at,
             count,
         };
         one.score = Score::new(&one.text, role);
-        if one.saying.is_none() && one.score.holds >= MIN_RULE_SCORE {
+        let holds = one.score.holds;
+        let is_explicit = matches!(one.saying, Some(RuleStatement::Forbids | RuleStatement::Holds));
+        let is_configured = || markers.iter().any(|word| has_word(&lower(&one.text), word));
+        if one.saying.is_none() && !one.is_step && holds >= MIN_RULE_SCORE {
             one.saying = Some(RuleStatement::Seems);
+        // A message of one sentence has no other that could make it a report.
+        } else if is_explicit && count > 1 && holds < MIN_EXPLICIT_SCORE && !is_configured() {
+            one.saying = None;
         }
     }
-    found
 }
 
 /// Minimum score of a rule that no explicit words make one.
-const MIN_RULE_SCORE: i32 = 75;
+const MIN_RULE_SCORE: i32 = 0;
+
+/// Minimum score of a rule with explicit words.
+const MIN_EXPLICIT_SCORE: i32 = -100;
 
 /// The force of a heading above a list, and the heading without list markers: `Do not:`, `5. Code style:`.
 fn force_of_heading(line: &str) -> Option<(RuleStatement, &str)> {

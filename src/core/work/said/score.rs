@@ -12,30 +12,31 @@ use crate::work::requests;
 /// Scores of a sentence, in hundredths of the logarithm of the odds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Score {
-    /// The sentence holds beyond its request.
+    /// The sentence is a rule or a decision, and holds beyond its request.
     pub(crate) holds: i32,
     /// The sentence is worth carrying.
     pub(crate) keeps: i32,
-    /// The sentence only asks for something, and is over with its request.
-    pub(crate) asks: i32,
+    /// Whether the sentence is over with its request: it only asks, reports or thanks.
+    #[serde(skip)]
+    pub(crate) is_over: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct Features {
     base: Score,
+    asks: Score,
+    lasting: Score,
+    question: Score,
     item: Score,
     numbered: Score,
-    asks: Score,
-    question: Score,
-    path: Score,
-    code: Score,
-    gerund: Score,
-    short: Score,
-    long: Score,
+    headed: Score,
     first: Score,
-    few: Score,
     single: Score,
+    many: Score,
+    tiny: Score,
+    number: Score,
+    colon: Score,
     words: Vec<WordFeature>,
 }
 
@@ -43,7 +44,14 @@ struct Features {
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct WordFeature {
     adds: Score,
+    /// Whether a request with these words lasts.
+    #[serde(default)]
+    lasts: bool,
+    #[serde(default)]
     words: Vec<&'static str>,
+    #[serde(default)]
+    first: Vec<&'static str>,
+    #[serde(default)]
     within: Vec<&'static str>,
 }
 
@@ -51,8 +59,8 @@ struct WordFeature {
 struct FeatureTable {
     features: Features,
     words: Option<AhoCorasick>,
-    /// The index of the feature that each word of the automaton belongs to.
-    feature_of: Vec<usize>,
+    /// For each word of the automaton, the index of its feature, and whether it counts only where a clause begins.
+    feature_of: Vec<(usize, bool)>,
 }
 
 static TABLE: LazyLock<FeatureTable> = LazyLock::new(|| {
@@ -61,7 +69,9 @@ static TABLE: LazyLock<FeatureTable> = LazyLock::new(|| {
     for (at, feature) in features.words.iter().enumerate() {
         words.extend(feature.words.iter().map(|word| spaced(word)));
         words.extend(feature.within.iter().map(|word| (*word).to_owned()));
-        feature_of.resize(words.len(), at);
+        feature_of.resize(words.len(), (at, false));
+        words.extend(feature.first.iter().map(|word| spaced(word)));
+        feature_of.resize(words.len(), (at, true));
     }
     FeatureTable {
         features,
@@ -71,25 +81,45 @@ static TABLE: LazyLock<FeatureTable> = LazyLock::new(|| {
 });
 
 /// The words of a lower-case string, each between two spaces, so that a search finds whole words only.
+///
+/// A bar stands for the punctuation between clauses.
 fn spaced(small: &str) -> String {
     let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\'');
     let mut out = String::with_capacity(small.len() + 2);
-    for word in small
-        .split(|c: char| !is_inner(c))
-        .filter(|word| !word.is_empty())
-    {
-        out.extend([" ", word]);
+    let mut is_word = false;
+    for c in small.chars() {
+        if is_inner(c) {
+            out.extend((!is_word).then_some(' '));
+            out.push(c);
+        } else if ",;:—–().!?→*•\"“”（）：，。；！？".contains(c) {
+            out.push_str(" |");
+        }
+        is_word = is_inner(c);
     }
     out + " "
 }
 
-/// What a sentence is in its message.
+/// Words between clauses, and words that may precede the beginning of a clause.
+const JOINTS: [&str; 6] = ["|", "and", "but", "then", "so", "or"];
+const FILLERS: [&str; 6] = ["please", "also", "just", "we", "you", "ever"];
+
+/// Whether a clause begins after these words.
+fn ends_clause(before: &str) -> bool {
+    let last = before
+        .rsplit(' ')
+        .find(|word| !word.is_empty() && !FILLERS.contains(word));
+    last.is_none_or(|last| JOINTS.contains(&last))
+}
+
+/// The role of a sentence in its message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SentenceRole {
     /// Whether the sentence asks for something.
     pub(super) asks: bool,
     /// Whether the sentence is an item of a list.
     pub(super) is_item: bool,
+    /// Whether the list has a heading like `Requirements:`.
+    pub(super) is_headed: bool,
     /// Index of the sentence, and the number of sentences.
     pub(super) at: usize,
     pub(super) count: usize,
@@ -100,54 +130,61 @@ impl Score {
     pub(super) fn new(text: &str, role: SentenceRole) -> Self {
         let table = &TABLE.features;
         let small = lower(text);
-        let size = size(&small);
-        let is_code = |c: char| "{}=<>;".contains(c);
-        let is_gerund = |word: &str| word.len() > 5 && word.ends_with("ing");
-        let mut letters = small.split(|c: char| !c.is_alphabetic());
+        let words = word_features(&small);
+        let lasts = role.asks && (words.iter().any(|feature| feature.lasts) || has_setting(text));
         let features = [
             (true, table.base),
+            (role.asks, table.asks),
+            (lasts, table.lasting),
+            (requests::is_question(&small), table.question),
             (role.is_item, table.item),
             (list_item(text).is_some(), table.numbered),
-            (role.asks, table.asks),
-            (requests::is_question(&small), table.question),
-            (small.split_whitespace().any(is_path), table.path),
-            (small.contains(is_code) || small.contains("()"), table.code),
-            (letters.any(is_gerund), table.gerund),
-            (size < SHORT, table.short),
-            (size > LONG, table.long),
+            (role.is_headed, table.headed),
             (role.at == 0, table.first),
-            (role.count <= FEW, table.few),
             (role.count == 1, table.single),
+            (role.count > MANY, table.many),
+            (size(&small) <= TINY, table.tiny),
+            (has_number(&small), table.number),
+            (has_colon(&small), table.colon),
         ];
         let has = features.into_iter().filter(|(has, _)| *has).map(|(_, adds)| adds);
-        has.chain(word_features(&small))
-            .fold(Self::default(), |sum, adds| Self {
-                holds: sum.holds + adds.holds,
-                keeps: sum.keeps + adds.keeps,
-                asks: sum.asks + adds.asks,
-            })
+        let mut score = Self::default();
+        for adds in has.chain(words.iter().map(|feature| feature.adds)) {
+            score.holds += adds.holds;
+            score.keeps += adds.keeps;
+        }
+        let least = if role.asks { OVER_ASKING } else { OVER_STATING };
+        score.is_over = !lasts && score.worth() < least;
+        score
+    }
+
+    /// How much the sentence is worth a place in a limited budget.
+    pub(crate) fn worth(self) -> i32 {
+        self.holds + self.keeps
     }
 }
 
-/// The scores of the words that occur in a lower-case sentence, each feature once.
-fn word_features(small: &str) -> impl Iterator<Item = Score> {
+/// Worth below which a request, and another sentence, is over with its request. Five in six labeled requests are below the first,
+/// and one in eight rules.
+const OVER_ASKING: i32 = -150;
+const OVER_STATING: i32 = -500;
+
+/// The features of words that a lower-case sentence has.
+fn word_features(small: &str) -> Vec<&'static WordFeature> {
     let mut has = vec![false; TABLE.features.words.len()];
-    let spaced = spaced(small);
-    for word in TABLE
-        .words
-        .iter()
-        .flat_map(|words| words.find_overlapping_iter(&spaced))
-    {
-        has[TABLE.feature_of[word.pattern().as_usize()]] = true;
+    let text = spaced(small);
+    let words = TABLE.words.iter();
+    for word in words.flat_map(|words| words.find_overlapping_iter(&text)) {
+        let (feature, is_first) = TABLE.feature_of[word.pattern().as_usize()];
+        has[feature] |= !is_first || ends_clause(&text[..word.start()]);
     }
     let all = TABLE.features.words.iter().zip(has);
-    all.filter(|(_, has)| *has).map(|(feature, _)| feature.adds)
+    all.filter(|(_, has)| *has).map(|(feature, _)| feature).collect()
 }
 
-/// Sizes of short and long sentences in letters, and the number of sentences in a short message.
-const SHORT: usize = 20;
-const LONG: usize = 90;
-const FEW: usize = 4;
+/// Number of sentences above which a message has many, and number of letters of a tiny sentence.
+const MANY: usize = 25;
+const TINY: usize = 10;
 
 /// Number of letters. A character of Chinese or Japanese counts as much as four others.
 fn size(text: &str) -> usize {
@@ -155,11 +192,28 @@ fn size(text: &str) -> usize {
     letters.map(|c| if c > '\u{2e80}' { 4 } else { 1 }).sum()
 }
 
-/// Whether a word names a file or an address: `src/main.rs`, `@page`, `https://…`.
-fn is_path(word: &str) -> bool {
-    let word = word.trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '@' | '/'));
-    let ending = word.rsplit_once('.').map_or("", |(_, ending)| ending);
-    word.starts_with('@')
-        || word.trim_matches('/').contains('/')
-        || (2..=4).contains(&ending.len()) && ending.bytes().all(|b| b.is_ascii_lowercase())
+/// Whether a sentence has a number that is not a mere count: a port, a version, an address.
+fn has_number(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':');
+    let mut words = text
+        .split(|c: char| !is_part(c))
+        .map(|word| word.trim_matches(['.', ':']));
+    words.any(|word| word.len() > 2 && word.contains(|c: char| c.is_ascii_digit()))
+}
+
+/// Whether a sentence has a colon before its end.
+fn has_colon(small: &str) -> bool {
+    let colons = [':', '：'];
+    small.trim_end_matches(colons).contains(colons)
+}
+
+/// Whether a sentence names a setting: `DATABASE_NAME`.
+fn has_setting(text: &str) -> bool {
+    let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|word| {
+        word.starts_with(|c: char| c.is_ascii_uppercase())
+            && word.contains('_')
+            && word.chars().all(is_capital)
+    })
 }

@@ -153,6 +153,7 @@ fn is_file_heading(line: &str) -> bool {
     let bare = line.trim_matches(['#', '*', '`', '=', '-', '+', ' ', ':']);
     let is_path = bare.is_ascii()
         && !line.starts_with('@')
+        && !bare.contains("://")
         && !bare.contains(char::is_whitespace)
         && bare.rsplit_once('.').is_some_and(|(stem, ending)| {
             !stem.is_empty()
@@ -250,6 +251,11 @@ mod tests {
                 "Take this:\n**A** b\nnever\n**C** d\n**E** f\nnever\n**G** h\nThen stop.",
                 2,
             ),
+            (
+                "Open it with\nhall=https://shop.example.com\ndoor=https://shop.example.org",
+                3,
+            ),
+            ("Take the key.\n请写入.env.local\nThen stop.", 3),
             ("## My request for Codex:\nMend it.", 1),
             ("# Context\nnever\n## My request for Codex:\nMend it.", 1),
             ("How can I resolve this? If you propose a fix, never mind.", 0),

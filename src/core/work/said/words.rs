@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use crate::text::phrases::{Beginnings, Phrases, Wordings};
-use crate::text::prose::lower;
 use crate::text::table;
 
 #[derive(Deserialize)]
@@ -29,9 +28,6 @@ pub(crate) struct RuleWords {
     pub(super) describes: Phrases,
     pub(super) forbids_within: Wordings,
     pub(super) holds_within: Wordings,
-    outlives_first: Beginnings,
-    outlives: Phrases,
-    outlives_within: Wordings,
     pub(super) polite: Phrases,
     pub(super) halves: Phrases,
     pub(super) ensures: Phrases,
@@ -46,30 +42,6 @@ pub(crate) struct RuleWords {
 }
 
 pub(crate) static WORDS: LazyLock<RuleWords> = LazyLock::new(|| table::read(include_str!("rules.toml")));
-
-/// Whether a request outlives its turn, because it decides the state of a thing.
-///
-/// Examples: "change the date format to ISO", "can we avoid a deploy each time?"
-pub(crate) fn outlives(sentence: &str) -> bool {
-    let small = lower(sentence);
-    let mut orders = WORDS
-        .outlives_first
-        .rests(&small)
-        .filter(|rest| rest.starts_with(' '));
-    WORDS.outlives.occur_in(&small)
-        || WORDS.outlives_within.occur_in(&small)
-        || orders.next().is_some()
-        || !small.ends_with('?')
-            && sentence
-                .split(|c: char| !c.is_alphanumeric() && c != '_')
-                .any(is_setting)
-}
-
-/// Whether a word is the name of a setting: `DATABASE_NAME`.
-fn is_setting(word: &str) -> bool {
-    let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    word.starts_with(|c: char| c.is_ascii_uppercase()) && word.contains('_') && word.chars().all(is_capital)
-}
 
 /// Whether a line begins with `RULE:`, `Hard constraint:`, `User preference:`.
 pub(super) fn has_label(line: &str) -> bool {

@@ -34,6 +34,8 @@ fn behind(messages: &[Value], tokens: usize) -> String {
 }
 
 pub(super) const NEWEST: &str = "The user's newest message, quoted. It is still to be answered unless the text above says that it is done:";
+const RULES: &str =
+    "The user's rules and decisions, quoted word for word. They hold unless the text above says otherwise:";
 pub(super) const SAID: &str = "What else the user said, quoted, newest first. Requests among it may be done:";
 
 #[test]
@@ -54,7 +56,7 @@ fn the_newest_message_is_carried_whole_and_the_rest_by_rank() {
     assert_eq!(
         behind(&messages, 600),
         format!(
-            "<carried-over>\n{NEWEST}\n- Is the exporter done?\n  Then look at the page in `docs/export.md`.\n{SAID}\n- {decision}\n- \
+            "<carried-over>\n{NEWEST}\n- Is the exporter done?\n  Then look at the page in `docs/export.md`.\n{RULES}\n- {decision}\n{SAID}\n- \
              {port}\n</carried-over>"
         )
     );
@@ -232,6 +234,34 @@ fn a_message_with_much_to_say_leaves_room_for_others() {
     ];
     let block = behind(&messages, 300);
     assert!(block.contains(wish) && block.contains("shelf number"), "{block}");
+}
+
+#[test]
+fn what_the_model_repeats_after_the_user_is_the_users() {
+    let wish = "I want the titles of all books to be shown on the left side of the page.";
+    let messages = [
+        user(wish),
+        model(&format!("You said: {wish}")),
+        user(wish),
+        model("Done."),
+        user("Now print the page."),
+    ];
+    assert_contains(&behind(&messages, 600), wish);
+}
+
+#[test]
+fn an_address_is_no_choice_and_a_wish_over_an_example_no_announcement() {
+    let wish = "Keep the shelf as it is, but the titles should have this color:";
+    let messages = [
+        user("192.168.7.21"),
+        model("Noted."),
+        user(&format!("{wish}\n```\n.title {{ color: red }}\n```")),
+        model("Done."),
+        user("Now print the page."),
+    ];
+    let block = behind(&messages, 600);
+    assert_contains(&block, "192.168.7.21");
+    assert_contains(&block, wish);
 }
 
 #[test]
