@@ -163,7 +163,7 @@ mod carry {
         let seen = SeenFacts::of_work(settings, &transcript);
         let policy = CarryPolicy {
             scope: CarryScope::All,
-            tokens: 1200,
+            tokens: 2000,
         };
         let again = called_again(&transcript, ID).unwrap_or_default();
         carry(PROMPT, &words, Some(&seen), policy).prompt.len() + again.len()
