@@ -223,14 +223,14 @@ async fn nothing_of_a_real_run_is_left_after_a_purge() {
     let with =
         |words: &[&'static str], rest: &[&'static str]| home.printed(&[words, &options, rest].concat());
     with(&["run"], &["true"]);
-    let goal = ["work", "--goal", "Mend the importer.", "--now", "Run its tests."];
+    let goal = ["port", "--goal", "Mend the importer.", "--now", "Run its tests."];
     with(&["handoffs", "create"], &goal);
     for name in ["starting.lock", "ledgers"] {
         assert!(state.join(name).exists(), "{name}");
     }
     fs::write(state.join("serving.json.new"), "half").unwrap();
     // Other programs write there as well.
-    let others = ["handoffs/notes.txt", "handoffs/work/own.yaml", "ledgers/mine.md"];
+    let others = ["handoffs/notes.txt", "handoffs/port/own.yaml", "ledgers/mine.md"];
     for name in others {
         fs::write(state.join(name), "mine").unwrap();
     }

@@ -79,16 +79,6 @@ fn no_more_rules_than_the_newest_are_considered() {
 }
 
 #[test]
-fn a_long_message_leaves_room_for_the_rules_of_earlier_ones() {
-    let long: Vec<String> = (0..300).map(|n| format!("Never touch module {n}.")).collect();
-    let messages = [user(NEVER), user(ENGLISH), user(&long.join("\n"))];
-    let found = found(&messages, &[], &[]);
-    assert_eq!(found.len(), 200);
-    assert_eq!(texts(&found[198..]), [ENGLISH, NEVER]);
-    assert_eq!(found[0].text, "Never touch module 299.");
-}
-
-#[test]
 fn a_choice_is_a_rule_with_the_words_of_its_option() {
     let messages = [
         user("Build the hall."),

@@ -480,3 +480,13 @@ fn a_rule_in_the_newest_message_stands_there_alone() {
     let rule = (CarriedState::InPrompt, "Never touch `migrations/`.");
     assert_eq!(states(&carried, CarriedKind::Rule), [rule]);
 }
+
+#[test]
+fn a_long_message_leaves_room_for_the_rules_of_earlier_ones() {
+    let long: Vec<String> = (0..300).map(|n| format!("Never touch module {n}.")).collect();
+    let messages = [user(NEVER), user(ENGLISH), user(&long.join("\n"))];
+    let found = found(&messages, &[], &[]);
+    assert_eq!(found.len(), 200);
+    assert_eq!(texts(&found[198..]), [ENGLISH, NEVER]);
+    assert_eq!(found[0].text, "Never touch module 299.");
+}
