@@ -3,8 +3,8 @@
 
 use super::matches::Matches;
 use super::names::{SecretName, secret_name};
-use super::run;
 use super::values::{self, ValueForm, is_secret};
+use super::{prose, run};
 
 /// Maximum number of bytes to examine of a name and of a value. A match extends to the value's end.
 const NAME: usize = 64;
@@ -50,13 +50,19 @@ impl NameScan {
         let (start, end) = (at - before, at + after);
         let end = end + second_word(&bytes[start..], end - start);
         self.name = end;
-        if !may_be_assigned(bytes, start, end) {
+        // Words of prose and names without a value are rejected here, since they are most.
+        let is_assigned = may_be_assigned(bytes, start, end);
+        if !is_assigned && !matches!(bytes.get(end), Some(b' ' | 0x80..)) {
             return;
         }
         let Some(secret_name) = secret_name(&text[start..end]) else {
             return;
         };
-        let Some(from) = operator(bytes, start, end, secret_name) else {
+        let operator = operator(bytes, start, end, secret_name).filter(|_| is_assigned);
+        let Some(from) = operator else {
+            if let Some((name, start)) = spoken(text, start, end, secret_name) {
+                prose::at(start, end, name, found);
+            }
             return;
         };
         // These values have blanks and several parts, so an ordinary value would end too early.
@@ -143,6 +149,32 @@ impl NameScan {
         found.push(from + at..to, kind(secret_name));
         self.secret_end = to;
         true
+    }
+}
+
+/// A name as a word of a sentence: `password`, or the last word of `api key`.
+fn spoken(text: &str, start: usize, end: usize, secret_name: SecretName) -> Option<(SecretName, usize)> {
+    let name = &text[start..end];
+    match secret_name {
+        // The end of a sentence, and a verb: "the tests pass".
+        _ if name.ends_with('.') => None,
+        SecretName::Password if name.eq_ignore_ascii_case("pass") => None,
+        SecretName::Password => Some((SecretName::Password, start)),
+        SecretName::Token => Some((SecretName::Key, start)),
+        SecretName::Key | SecretName::Secret => {
+            let before = text[..start].strip_suffix(' ')?;
+            let letters = before
+                .bytes()
+                .rev()
+                .take(NAME)
+                .take_while(u8::is_ascii_alphabetic)
+                .count();
+            let start = before.len() - letters;
+            let joined = text[start..end].replace(' ', "_");
+            let is_token = super::names::secret_name(&joined) == Some(SecretName::Token);
+            (is_token || secret_name == SecretName::Secret).then_some((SecretName::Key, start))
+        }
+        _ => None,
     }
 }
 

@@ -23,6 +23,7 @@ mod context;
 mod documents;
 mod matches;
 mod names;
+mod prose;
 mod rules;
 mod scan;
 pub mod unnamed;

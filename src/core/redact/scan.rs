@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 
 use super::matches::Matches;
+use super::names::SecretName;
 use super::rules::{self, CredentialRule};
-use super::{assign, context};
+use super::{assign, context, prose};
 
 /// Parts of names whose values may be secrets.
 const NAMES: [&str; 13] = [
@@ -96,6 +97,8 @@ enum ScanContext {
 enum RuleAction {
     Rule(u16),
     Name,
+    /// A word of a sentence for a password or a key.
+    Word(SecretName),
     Context(ScanContext),
 }
 
@@ -117,6 +120,9 @@ impl Keywords {
             words.extend(rule.keywords.iter().map(|word| (*word, act)));
         }
         words.extend(NAMES.map(|word| (word, RuleAction::Name)));
+        let word = |name| move |word| (word, RuleAction::Word(name));
+        words.extend(prose::PASSWORDS.map(word(SecretName::Password)));
+        words.extend(prose::KEYS.map(word(SecretName::Key)));
         words.extend(CONTEXTS.map(|(word, place)| (word, RuleAction::Context(place))));
         let automaton = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
@@ -182,6 +188,7 @@ impl CredentialScan<'_, '_> {
         match act {
             RuleAction::Rule(n) => self.rule(n, start),
             RuleAction::Name => self.names.at(start, self.found),
+            RuleAction::Word(name) => prose::at(start, end, name, self.found),
             RuleAction::Context(ScanContext::Pem) => self.pem.at(start, end, self.found),
             RuleAction::Context(ScanContext::Encoded) => {
                 self.encoded = context::encoded(start, self.encoded, self.found)

@@ -69,8 +69,19 @@ fn has(value: &[u8], kind: fn(&u8) -> bool) -> bool {
     value.iter().any(kind)
 }
 
+/// Whether a value is a template, a place, a stand-in for a secret, or a word that describes one.
+pub(super) fn is_unlikely(value: &[u8]) -> bool {
+    let lower = lower(value);
+    value.len() < 4
+        || is_template(value)
+        || is_place(value)
+        || is_standin(value)
+        || WORDS.placeholders.contains(&lower.as_str())
+        || says_what(&lower)
+}
+
 /// Whether a value is an identifier: `access-token`, `config.auth.token`, `tokenV2`, `step_12`.
-fn is_identifier(value: &[u8]) -> bool {
+pub(super) fn is_identifier(value: &[u8]) -> bool {
     let parts = value.split(|b| matches!(b, b'_' | b'-' | b'.' | b':' | b'/' | b'@'));
     let mut all = 0;
     let word = |part: &[u8]| {
@@ -97,7 +108,7 @@ fn is_word(letters: &[u8]) -> bool {
     letters.len() <= 4 || vowels * 6 >= letters.len() && turns * 4 <= letters.len()
 }
 
-fn is_uuid(value: &[u8]) -> bool {
+pub(super) fn is_uuid(value: &[u8]) -> bool {
     value.len() == 36
         && value.iter().enumerate().all(|(i, b)| match i {
             8 | 13 | 18 | 23 => *b == b'-',

@@ -4,6 +4,7 @@ mod characters;
 mod harmless;
 mod linear;
 mod ordinary;
+mod prose;
 mod shapes;
 
 use super::*;
