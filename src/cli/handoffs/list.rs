@@ -1,5 +1,6 @@
 //! The `baton handoffs list` command: newest first, or as a map of chains and forks.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -61,13 +62,13 @@ async fn list_stored(
         limit: 0,
         ..HandoffFilter::default()
     };
-    let mut handoffs = store.handoffs(&filter).await?;
+    let mut handoffs = newest_first(store.handoffs(&filter).await?);
     let is_for_programs = args.format.is_for_programs();
     // A table does not show the documents, which may be large.
     let records = documents::by_handoff(store, !is_for_programs).await?;
     handoffs.retain(|handoff| matches(args, handoff, records.get(&handoff.id)));
     handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
-    let all = store.handoffs(&HandoffFilter::everything()).await?;
+    let all = newest_first(store.handoffs(&HandoffFilter::everything()).await?);
     let placed = placed(handoffs, &all, args.map);
     let both = placed
         .iter()
@@ -95,6 +96,12 @@ async fn list_stored(
         Some(files) if rows.is_empty() || out.width().is_some() => hints.line(files),
         _ => Ok(()),
     }
+}
+
+/// Sorts handoffs by their creation. The store has them by their last use.
+fn newest_first(mut handoffs: Vec<Handoff>) -> Vec<Handoff> {
+    handoffs.sort_by_key(|handoff| Reverse(handoff.created_ms));
+    handoffs
 }
 
 fn matches(args: &ListArgs, handoff: &Handoff, record: Option<&DocumentRecord>) -> bool {
@@ -290,6 +297,18 @@ mod tests {
             "{narrow}"
         );
         assert!(rows(2, 0, None)[1].starts_with(&format!("    {A}  ")));
+    }
+
+    #[test]
+    fn a_handoff_that_was_used_again_keeps_its_place() {
+        let made = |id: &str, created_ms: u64| Handoff {
+            created_ms,
+            ..handoff(id)
+        };
+        // The first one was used last.
+        let sorted = newest_first(vec![made(A, 1), made(B, 3), made(C, 2)]);
+        let ids: Vec<_> = sorted.iter().map(|one| one.id.to_string()).collect();
+        assert_eq!(ids, [B, C, A]);
     }
 
     #[test]
