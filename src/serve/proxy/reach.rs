@@ -12,7 +12,7 @@ use super::RequestContext;
 use super::fault::{Code, Fault};
 use super::route::{Route, stored_response};
 use super::upstream::Upstream;
-use crate::state::config::Config;
+use crate::state::config::{Config, UpstreamConfig};
 use crate::state::store::Store;
 use baton_core::wire::wire;
 
@@ -42,6 +42,9 @@ const STORED_RESPONSES: &[&str] = &[
     "/backend-api/codex/responses/",
 ];
 
+/// Header for the project that Google bills.
+const PROJECT: &str = "x-goog-user-project";
+
 /// Headers that make some servers take a request for one with another method.
 const METHOD_HEADERS: &[&str] = &["x-http-method-override", "x-http-method", "x-method-override"];
 
@@ -62,6 +65,12 @@ pub(super) fn check(parts: &Parts, route: &Route, upstream: &Upstream) -> Result
     }
     let method = &parts.method;
     let path = path(&route.target);
+    if is_other_project(&upstream.config, path) {
+        return Err(Fault::because(
+            Code::PATH,
+            "the config of this upstream names another project",
+        ));
+    }
     let asks_model = *method == Method::POST && (route.operation.is_some() || path == SHOW);
     let is_list = |list: &str| {
         path.strip_prefix(list)
@@ -88,6 +97,24 @@ fn is_added(added: &[String], target: &str) -> bool {
         Some(begin) => path.starts_with(begin),
         None => path == added,
     })
+}
+
+/// Whether a path of Vertex names another project than the config, by the header for it or by `paths`.
+///
+/// The account of the key may reach several projects, each with its own bill.
+fn is_other_project(config: &UpstreamConfig, path: &str) -> bool {
+    let project = |path: &'_ str| Some(path.split_once("/projects/")?.1.split('/').next()?.to_owned());
+    let header = config
+        .headers
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(PROJECT));
+    let header = header.map(|(_, value)| value.reveal().to_owned());
+    let added = config
+        .paths
+        .iter()
+        .filter_map(|added| project(added.trim_end_matches('*')));
+    let mut known = header.into_iter().chain(added).peekable();
+    project(path).is_some_and(|named| known.peek().is_some() && known.all(|known| known != named))
 }
 
 fn names_method(parts: &Parts) -> bool {
@@ -161,6 +188,23 @@ impl RequestContext {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::config::Secret;
+
+    #[test]
+    fn a_path_names_the_project_of_the_config_where_that_is_known() {
+        let path = |project: &str| {
+            format!("/v1/projects/{project}/locations/l/publishers/google/models/m:generateContent")
+        };
+        let mut config = UpstreamConfig::default();
+        assert!(!is_other_project(&config, &path("any")));
+        config.headers = vec![("X-Goog-User-Project".to_owned(), Secret::new("ours"))];
+        config.paths = vec!["/v1/projects/second/*".to_owned(), "/v1/files".to_owned()];
+        for project in ["ours", "second"] {
+            assert!(!is_other_project(&config, &path(project)), "{project}");
+        }
+        assert!(is_other_project(&config, &path("theirs")));
+        assert!(!is_other_project(&config, "/v1beta/models/m:generateContent"));
+    }
 
     #[test]
     fn paths_are_added_exactly_or_by_their_beginning() {
