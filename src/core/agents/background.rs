@@ -11,11 +11,16 @@ const STARTED: [&str; 3] = [
     "Process running with session ID ",
 ];
 
-/// Beginnings of Claude Code's reports on such a command, each with the element that names it.
-const REPORTS: [(&str, &str); 2] = [
+/// Beginnings of Claude Code's reports on such a command, each with the element that names it. The last one answers a call,
+/// which names it.
+const REPORTS: [(&str, &str); 3] = [
     ("<task-notification>", "task-id"),
     ("<retrieval_status>", "task_id"),
+    ("<status>", ""),
 ];
+
+/// Exit codes of commands that a signal stopped: interrupted, killed, terminated.
+const SIGNALS: [i32; 3] = [130, 137, 143];
 
 /// Maximum number of bytes to search, from the start.
 const HEAD: usize = 2000;
@@ -32,38 +37,72 @@ pub fn started(text: &str) -> Option<&str> {
     Some(id).filter(|id| !id.is_empty())
 }
 
-/// Identity of the command whose output a call asks for; empty if the call stops the command.
-pub fn asked(tool: &str, arguments: &Value) -> Option<String> {
-    /// Tools of Codex and Claude Code, and the members of their arguments.
-    const TOOLS: [&str; 5] = ["write_stdin", "TaskOutput", "BashOutput", "TaskStop", "KillShell"];
-    const NAMES: [&str; 4] = ["session_id", "task_id", "bash_id", "shell_id"];
-    let chars = arguments.get("chars").and_then(Value::as_str);
-    let stops =
-        matches!(tool, "TaskStop" | "KillShell") || chars.is_some_and(|chars| chars.contains('\u{3}'));
-    let id = NAMES
-        .iter()
-        .find_map(|name| arguments.get(name))
-        .filter(|_| TOOLS.contains(&tool))?;
-    match id {
-        _ if stops => Some(String::new()),
-        Value::String(id) => Some(id.clone()),
-        Value::Number(id) => Some(id.to_string()),
-        _ => None,
-    }
+/// A call about a command in the background.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundCall {
+    /// Identity of the command.
+    pub id: String,
+    /// Whether the call stops the command. Otherwise it asks for output.
+    pub stops: bool,
 }
 
-/// The command whose end Claude Code reports, with its exit code.
-pub fn ended(text: &str) -> Option<(String, i32)> {
-    let text = text.trim_start();
-    let (_, name) = REPORTS.iter().find(|(begins, _)| text.starts_with(begins))?;
-    let head = cut(text, HEAD);
-    let id = head.split_once(&format!("<{name}>"))?.1.split('<').next()?;
-    let code = head
-        .split_once("<exit_code>")
-        .or_else(|| head.split_once("(exit code "))?
-        .1;
-    let digits = code.split(['<', ')']).next()?;
-    Some((id.to_owned(), digits.trim().parse().ok()?))
+/// Reads a call about a command in the background.
+pub fn asked(tool: &str, arguments: &Value) -> Option<BackgroundCall> {
+    /// Tools of Codex and Claude Code, and the members of their arguments.
+    const TOOLS: [&str; 3] = ["write_stdin", "TaskOutput", "BashOutput"];
+    const STOPS: [&str; 3] = ["TaskStop", "KillShell", "KillBash"];
+    const NAMES: [&str; 4] = ["session_id", "task_id", "bash_id", "shell_id"];
+    let chars = arguments.get("chars").and_then(Value::as_str);
+    let stops = STOPS.contains(&tool);
+    let id = NAMES.iter().find_map(|name| arguments.get(name))?;
+    let id = match id {
+        Value::String(id) => id.clone(),
+        Value::Number(id) => id.to_string(),
+        _ => return None,
+    };
+    let is_interrupt = chars.is_some_and(|chars| chars.contains('\u{3}'));
+    (stops || TOOLS.contains(&tool)).then_some(BackgroundCall {
+        id,
+        stops: stops || is_interrupt,
+    })
+}
+
+/// The end of a command in the background, as Claude Code reports it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BackgroundEnd {
+    /// Identity of the command; `None` if only the call names it.
+    pub id: Option<String>,
+    /// The exit code; `None` if the command was stopped, or the report states no code.
+    pub code: Option<i32>,
+}
+
+impl BackgroundEnd {
+    /// An end with this code, which may be that of a signal.
+    pub fn with(id: Option<String>, code: Option<i32>) -> Self {
+        let code = code.filter(|code| !SIGNALS.contains(code));
+        Self { id, code }
+    }
+
+    /// Reads a report. Returns `None` for any other text, and if the command still runs.
+    pub fn read(text: &str) -> Option<Self> {
+        let text = text.trim_start();
+        let (_, name) = REPORTS.iter().find(|(begins, _)| text.starts_with(begins))?;
+        let head = cut(text, HEAD);
+        let element = |name: &str| {
+            let (_, inside) = head.split_once(&format!("<{name}>"))?;
+            inside.split('<').next().map(str::trim)
+        };
+        let code = element("exit_code").or_else(|| {
+            let (_, after) = head.split_once("exit code ")?;
+            after.split([')', '<', '\n']).next().map(str::trim)
+        });
+        let code = code.and_then(|digits| digits.parse().ok());
+        let has_ended = matches!(
+            element("status"),
+            Some("completed" | "failed" | "killed" | "stopped")
+        );
+        (code.is_some() || has_ended).then(|| Self::with(element(name).map(str::to_owned), code))
+    }
 }
 
 #[cfg(test)]
@@ -92,44 +131,70 @@ mod tests {
         for (text, end) in [
             (
                 "<task-notification>\n<task-id>b1</task-id>\n<summary>Background command \"Build\" completed (exit code 0)</summary>",
-                Some(("b1".to_owned(), 0)),
+                Some((Some("b1"), Some(0))),
             ),
             (
                 "<retrieval_status>success</retrieval_status>\n\n<task_id>b2</task_id>\n\n<exit_code>3</exit_code>",
-                Some(("b2".to_owned(), 3)),
+                Some((Some("b2"), Some(3))),
             ),
             (
                 "<retrieval_status>timeout</retrieval_status>\n\n<task_id>b2</task_id>\n<status>running</status>",
                 None,
             ),
+            (
+                "<task-notification>\n<task-id>b3</task-id>\n<status>killed</status>\n</task-notification>",
+                Some((Some("b3"), None)),
+            ),
+            (
+                "<task-notification>\n<task-id>b4</task-id>\n<status>failed</status>\n<summary>Background command \"Serve\" failed with exit code 143</summary>",
+                Some((Some("b4"), None)),
+            ),
+            (
+                "<status>failed</status>\n\n<exit_code>1</exit_code>\n\n<stderr>\nno such port\n</stderr>",
+                Some((None, Some(1))),
+            ),
+            ("<status>running</status>\n\n<stdout>\nready\n</stdout>", None),
             ("It completed (exit code 0)", None),
         ] {
-            assert_eq!(ended(text), end, "{text}");
+            let read = BackgroundEnd::read(text);
+            let read = read.as_ref().map(|end| (end.id.as_deref(), end.code));
+            assert_eq!(read, end, "{text}");
         }
         for (tool, arguments, id) in [
             (
                 "write_stdin",
                 serde_json::json!({"session_id": 73, "chars": ""}),
-                Some("73"),
+                Some(("73", false)),
             ),
             (
                 "write_stdin",
                 serde_json::json!({"session_id": 73, "chars": "\u{3}"}),
-                Some(""),
+                Some(("73", true)),
             ),
             (
                 "TaskOutput",
                 serde_json::json!({"task_id": "b1", "block": true}),
-                Some("b1"),
+                Some(("b1", false)),
             ),
-            ("TaskStop", serde_json::json!({"task_id": "b1"}), Some("")),
+            (
+                "TaskStop",
+                serde_json::json!({"task_id": "b1"}),
+                Some(("b1", true)),
+            ),
+            (
+                "KillBash",
+                serde_json::json!({"shell_id": "b1"}),
+                Some(("b1", true)),
+            ),
             (
                 "mcp__browser__click",
                 serde_json::json!({"session_id": "b1"}),
                 None,
             ),
         ] {
-            assert_eq!(asked(tool, &arguments).as_deref(), id, "{tool} {arguments}");
+            let call = asked(tool, &arguments);
+            let call = call.as_ref().map(|call| (&*call.id, call.stops));
+            assert_eq!(call, id, "{tool} {arguments}");
         }
     }
 }

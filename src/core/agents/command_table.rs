@@ -42,7 +42,7 @@ impl CommandPurpose {
 
     /// Whether the output of the command closes with its success or failure.
     pub(super) fn reports(self) -> bool {
-        self.verifies() || matches!(self, Self::Install | Self::Generate)
+        self.verifies() || matches!(self, Self::Install | Self::Generate | Self::Migrate)
     }
 
     /// Whether the command changes more than the repository's history.
@@ -117,6 +117,7 @@ pub(super) struct ShellWords {
     pub(super) git_complains: Vec<&'static str>,
     pub(super) probes: Vec<&'static str>,
     pub(super) probes_with: Vec<NamedWords>,
+    pub(super) probing: Vec<&'static str>,
     pub(super) rewrites: Vec<&'static str>,
     pub(super) checks: Vec<&'static str>,
     pub(super) undoes: Vec<&'static str>,
@@ -124,6 +125,8 @@ pub(super) struct ShellWords {
     pub(super) filters: Vec<&'static str>,
     pub(super) git_prints: Vec<&'static str>,
     pub(super) quiet: Vec<&'static str>,
+    pub(super) stops: Vec<&'static str>,
+    pub(super) stops_with: Vec<&'static str>,
 }
 
 /// Words before a command, and how many further words of any kind follow them.

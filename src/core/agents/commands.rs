@@ -1,16 +1,23 @@
 //! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for
 //! each.
 
+mod marks;
+mod services;
 mod shown;
 mod single;
 mod steps;
 mod texts;
 mod working_dirs;
 
+pub use self::marks::{LinePart, marked_parts};
+use self::services::may_stop;
+pub use self::services::{asks_services, stops};
 pub use self::shown::ShownOutput;
 use self::shown::{is_last_program, is_matched, shown};
-use self::single::{Purpose, asks, bare, name_of_program, prepares, purpose, step_looks, without_quoted};
-pub use self::single::{is_probe, is_read_only, is_silent_if_good, name_of, program_of, says_if_bad};
+use self::single::{
+    Purpose, asks, bare, name_of_program, prepares, program, purpose, step_looks, without_quoted,
+};
+pub use self::single::{aim, is_probe, is_read_only, is_silent_if_good, name_of, program_of, says_if_bad};
 use self::steps::{CommandJoint, steps};
 pub use self::texts::without_texts;
 pub use self::working_dirs::joined;
@@ -21,6 +28,8 @@ use super::command_table::WORDS;
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand<'a> {
+    /// Index of the command among those of the line.
+    pub at: usize,
     /// Purpose of the command.
     pub purpose: CommandPurpose,
     /// The command as it was typed.
@@ -41,6 +50,10 @@ pub struct ShellCommand<'a> {
     pub is_last: bool,
     /// Whether the line does not wait for this command.
     pub is_detached: bool,
+    /// Whether commands follow whatever the end of this one.
+    pub is_followed: bool,
+    /// Whether the line itself stops this command.
+    pub is_stopped: bool,
     /// Whether the line hides a failure of this command: `|| true`, `2>/dev/null`.
     pub hides_failure: bool,
     /// Whether a later command of the line may change files.
@@ -52,7 +65,7 @@ pub struct ShellCommand<'a> {
     pub is_alone: bool,
     /// Whether the closing lines of the output are those of this command.
     ///
-    /// The commands before it format, or have another purpose.
+    /// The other commands format, have another purpose, or print no reports.
     pub closes: bool,
     /// The purpose of a later command of the line that only runs if this one succeeded.
     pub leads_to: Option<CommandPurpose>,
@@ -66,6 +79,10 @@ pub struct ShellCommand<'a> {
 
 /// Lists the known commands of a shell line, in order.
 pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
+    // A patch is text. Codex passes it as an argument.
+    if name_of_program(line) == "apply_patch" {
+        return Vec::new();
+    }
     let steps = steps(line);
     let plain = steps.iter().map(|(text, _)| bare(unparenthesised(text)));
     let plain: Vec<&str> = plain.collect();
@@ -101,6 +118,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             joint => joint == CommandJoint::And && prepares(plain[i]),
         });
         found.push(ShellCommand {
+            at: found.len(),
             purpose,
             text: unparenthesised(text),
             good_if_zero,
@@ -111,6 +129,8 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             ran_if_zero: ran_if_zero(&steps, at),
             is_last: steps[at].1 == CommandJoint::End,
             is_detached: steps[at].1 == CommandJoint::Background,
+            is_followed: steps[at].1 == CommandJoint::Then,
+            is_stopped: text.contains("timeout ") || plain[at + 1..].iter().any(|step| may_stop(step)),
             hides_failure: hides_failure(text, steps[at].1, plain.get(at + 1).copied()),
             rewrites: purpose.verifies() && !is_own && !step_looks(plain[at]),
             shown: shown(&steps[at..], &plain[at + 1..]),
@@ -118,14 +138,9 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             is_last_program: is_last_program(line, &plain[at + 1..]),
             is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
             closes: !hides
-                && (0..steps.len()).all(|i| {
-                    let is_other = || purpose_of(plain[i]).is_some_and(|of| of != purpose && of.verifies());
-                    let leads =
-                        i < at && steps[i].1 == CommandJoint::And && (formats(plain[i]) || is_other());
-                    i == at || leads || adds_nothing(&steps, i, plain[i])
-                }),
+                && (0..steps.len()).all(|i| i == at || leaves_closing(&steps, &plain, i, at, purpose)),
             leads_to: leads_to(&steps[at..], &plain[at..], purpose)
-                .filter(|_| !hides && (0..at).all(|i| prepares(plain[i]) && steps[i].1 == CommandJoint::And)),
+                .filter(|last| !hides && (0..at).all(|i| joins_other(&steps, plain[i], i, *last))),
             changes_after: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
     }
@@ -144,6 +159,33 @@ fn compounds(plain: &[&str]) -> Vec<bool> {
         true
     };
     plain.iter().map(is_inner).collect()
+}
+
+/// Whether the command at `i` leaves the closing lines of the output to the one at `at`.
+fn leaves_closing(
+    steps: &[(&str, CommandJoint)],
+    plain: &[&str],
+    i: usize,
+    at: usize,
+    purpose: CommandPurpose,
+) -> bool {
+    let leads = i < at && steps[i].1 == CommandJoint::And && formats(plain[i]);
+    leads || is_other_check(plain[i], purpose) || adds_nothing(steps, i, plain[i])
+}
+
+/// Whether `&&` joins a command to the next one, and it prints no closing lines of a check with this purpose.
+fn joins_other(steps: &[(&str, CommandJoint)], plain: &str, i: usize, purpose: CommandPurpose) -> bool {
+    steps[i].1 == CommandJoint::And && (prepares(plain) || is_other_check(plain, purpose))
+}
+
+/// Whether a command checks something else, so that its closing lines are not those of a check with this purpose.
+fn is_other_check(plain: &str, purpose: CommandPurpose) -> bool {
+    /// Programs with the same closing lines for all purposes.
+    const ALIKE: [&str; 8] = [
+        "mvn", "mvnw", "gradle", "gradlew", "dotnet", "bazel", "make", "just",
+    ];
+    purpose_of(plain).is_some_and(|of| of != purpose && of.verifies())
+        && !ALIKE.contains(&name_of_program(plain))
 }
 
 fn purpose_of(plain: &str) -> Option<CommandPurpose> {
@@ -201,7 +243,19 @@ fn adds_nothing(steps: &[(&str, CommandJoint)], at: usize, plain: &str) -> bool 
     let name = name_of_program(plain);
     prepares(plain)
         || WORDS.quiet.contains(&name)
+        || reports_nothing(plain)
         || is_piped_into(steps, at) && WORDS.filters.contains(&name)
+}
+
+/// Whether a command certainly prints neither stored text nor the report of a check. Hooks may run checks.
+fn reports_nothing(plain: &str) -> bool {
+    const HOOKED: [&str; 6] = ["commit", "push", "rebase", "am", "cherry-pick", "revert"];
+    let name = name_of_program(plain);
+    let is_hooked = || plain.split_whitespace().any(|word| HOOKED.contains(&word));
+    match name {
+        "git" => !is_hooked() && !prints_stored(name, plain),
+        _ => WORDS.looks.contains(&name) && !prints_stored(name, plain),
+    }
 }
 
 fn is_piped_into(steps: &[(&str, CommandJoint)], at: usize) -> bool {
@@ -214,19 +268,30 @@ pub fn prints_stored_text(line: &str) -> bool {
     let steps = steps(line);
     let prints = |(at, (text, _)): (usize, &(&str, CommandJoint))| {
         let plain = bare(unparenthesised(text));
-        let name = name_of_program(plain);
-        // These programs print stored text only with some of their subcommands.
-        let stored = match name {
-            "git" => plain
-                .split_whitespace()
-                .any(|word| WORDS.git_prints.contains(&word)),
-            "docker" | "kubectl" | "podman" => plain.split_whitespace().any(|word| word == "logs"),
-            _ => WORDS.prints.contains(&name) || WORDS.filters.contains(&name),
-        };
         // At the end of a pipe, a program prints the output of the command before it.
-        stored && !is_piped_into(&steps, at)
+        prints_stored(name_of_program(plain), plain) && !is_piped_into(&steps, at)
     };
     steps.iter().enumerate().any(prints)
+}
+
+/// Whether a command prints stored text, and more of it than names.
+fn prints_stored(name: &str, plain: &str) -> bool {
+    /// With these options git prints the names of files, or one line for each commit that begins with its hash.
+    const NAMES: [&str; 6] = [
+        "--oneline",
+        "--stat",
+        "--shortstat",
+        "--numstat",
+        "--name-only",
+        "--name-status",
+    ];
+    let has = |some: &[&str]| plain.split_whitespace().any(|word| some.contains(&word));
+    match name {
+        // These programs print stored text only with some of their subcommands.
+        "git" => has(&WORDS.git_prints) && !(has(&["log", "diff"]) && has(&NAMES)),
+        "docker" | "kubectl" | "podman" => has(&["logs"]),
+        _ => WORDS.prints.contains(&name) || WORDS.filters.contains(&name),
+    }
 }
 
 /// Whether an agent may take a command with such words for the last one of a line. Text in quotes is left out.
@@ -287,7 +352,7 @@ pub fn checks_again(line: &str) -> bool {
 pub fn hidden_words(line: &str) -> impl Iterator<Item = &str> {
     let cut =
         |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"' | '`' | '$');
-    line.split(cut).filter(|word| !word.is_empty())
+    line.split(cut).filter(|word| !word.is_empty()).map(program)
 }
 
 /// Directory at the end of a line, relative to that at its beginning.

@@ -29,6 +29,7 @@ pub(super) struct OutcomeWordings {
     shortened: Vec<&'static str>,
     no_output: Vec<&'static str>,
     not_found: Vec<&'static str>,
+    refused: Vec<&'static str>,
 }
 
 pub(super) static WORDINGS: LazyLock<OutcomeWordings> =
@@ -77,6 +78,11 @@ pub fn is_cut(text: &str) -> bool {
     let mut last = text.lines().rev().take(LAST);
     WORDINGS.shortened.iter().any(|words| text.contains(words))
         || last.any(|line| WORDINGS.cut_off.occur_in(line))
+}
+
+/// Whether a program reports that a server did not answer.
+pub fn refuses(text: &str) -> bool {
+    WORDINGS.refused.iter().any(|words| text.contains(words))
 }
 
 /// Whether a shell reports that it did not find a program.

@@ -1,9 +1,10 @@
 //! Calls that failed, and the effect of later calls on each failure.
 
 use super::SeenFailure;
-use super::excerpt::one_line;
+use super::excerpt::{cut, one_line};
 use super::message::{IndexedCall, IndexedResult};
 use super::runs::{KeyedCommand, RunKey};
+use crate::agents::commands::CommandPurpose;
 use crate::agents::tools::ToolKind;
 use crate::agents::{commands, may_run_commands};
 use crate::text::newest;
@@ -17,8 +18,8 @@ const MAX_UNSHOWN: usize = 2;
 /// Maximum number of calls from a failed one to the one that corrects it.
 const MAX_CORRECTION: usize = 4;
 
-/// Maximum size of a command in bytes.
-const MAX_COMMAND_BYTES: usize = 400;
+/// Maximum size of a reported command in bytes.
+pub(crate) const MAX_COMMAND_BYTES: usize = 400;
 
 /// A call with its result and their position.
 #[derive(Clone, Copy)]
@@ -37,6 +38,12 @@ pub(crate) struct ShellLine<'r, 'l> {
     pub(crate) runs: &'r [KeyedCommand<'r, 'l>],
     /// Whether the directories of all its recognized commands are known.
     pub(crate) is_traceable: bool,
+    /// Whether it has recognized commands, and all of them succeeded.
+    pub(crate) has_passed: bool,
+    /// The program of the service that it starts and that runs.
+    pub(crate) serves: Option<String>,
+    /// The command that it is for, if that does not check anything, and the line succeeded.
+    pub(crate) aim: Option<String>,
 }
 
 /// The failures that nothing has settled, oldest first.
@@ -50,6 +57,8 @@ struct OpenFailure<'i> {
     /// The command that failed, or all commands of the line that may have failed.
     keys: Vec<RunKey>,
     is_traceable: bool,
+    /// The command that the line is for, if that does not check anything.
+    aim: Option<String>,
     /// The turn since which it is unknown whether the command still fails.
     unknown_since: Option<usize>,
 }
@@ -57,10 +66,12 @@ struct OpenFailure<'i> {
 impl OpenFailure<'_> {
     /// Whether a later line is the same line, possibly in the same directory.
     fn is_line(&self, line: &CompletedCall<'_>, directory: Option<&str>) -> bool {
-        // An unknown directory may be the same one.
-        let maybe_there =
-            self.directory.as_deref() == directory || self.directory.is_none() || directory.is_none();
-        maybe_there && settles(line.call, self.failed.call)
+        self.is_there(directory) && settles(line.call, self.failed.call)
+    }
+
+    /// Whether the line began in this directory. An unknown directory may be the same one.
+    fn is_there(&self, directory: Option<&str>) -> bool {
+        self.directory.as_deref() == directory || self.directory.is_none() || directory.is_none()
     }
 
     /// How the last run in `runs` ended that covers the failed one; `None` if none does.
@@ -83,7 +94,8 @@ impl OpenFailure<'_> {
     /// Whether a line corrects the failed one: it succeeds shortly after, with the same program or the end of the line.
     ///
     /// Checks are settled by the same check.
-    fn is_corrected_by(&self, line: &CompletedCall<'_>) -> bool {
+    fn is_corrected_by(&self, line: &CompletedCall<'_>, shell: &ShellLine<'_, '_>) -> bool {
+        let is_good = line.outcome.failed == Some(false) || shell.has_passed;
         let is_next = (1..=MAX_CORRECTION).contains(&line.number.saturating_sub(self.failed.number));
         let (Some(good), Some(failed)) = (&line.call.command, &self.failed.call.command) else {
             return false;
@@ -100,9 +112,17 @@ impl OpenFailure<'_> {
             Some(good == failed && (of_failed.is_none() || of_failed == of_good))
         };
         is_next
-            && line.outcome.failed == Some(false)
+            && is_good
             && !self.keys.iter().any(|key| key.0.verifies())
             && (is_end() || is_same_program() == Some(true))
+    }
+
+    /// Whether the failed line started a service, and this one starts one that runs with the same program.
+    fn is_restarted_by(&self, shell: &ShellLine<'_, '_>) -> bool {
+        let is_service = |key: &RunKey| {
+            key.0 == CommandPurpose::Serve && key.1.split(' ').next() == shell.serves.as_deref()
+        };
+        !self.keys.is_empty() && self.keys.iter().all(is_service)
     }
 
     /// Whether a later result shows the error again.
@@ -137,7 +157,9 @@ impl<'i> Failures<'i> {
     pub(crate) fn apply_line(&mut self, line: &CompletedCall<'i>, shell: &ShellLine<'_, '_>) {
         let has_failed = line.outcome.is_error();
         self.0.retain_mut(|failure| {
-            if failure.is_corrected_by(line) {
+            let is_reached =
+                shell.aim.is_some() && shell.aim == failure.aim && failure.is_there(shell.directory);
+            if is_reached || failure.is_corrected_by(line, shell) || failure.is_restarted_by(shell) {
                 return false;
             }
             let is_line = failure.is_line(line, shell.directory);
@@ -170,6 +192,7 @@ impl<'i> Failures<'i> {
                 directory: shell.directory.map(str::to_owned),
                 keys,
                 is_traceable: shell.is_traceable,
+                aim: aim_of(line.call, shell.runs),
                 unknown_since: None,
             });
         }
@@ -188,6 +211,7 @@ impl<'i> Failures<'i> {
                     directory: None,
                     keys: Vec::new(),
                     is_traceable: false,
+                    aim: None,
                     unknown_since: None,
                 });
             }
@@ -237,6 +261,13 @@ impl<'i> Failures<'i> {
     }
 }
 
+/// The command that a line is for, unless it has checks, which only the same check settles.
+pub(crate) fn aim_of(call: &IndexedCall, runs: &[KeyedCommand<'_, '_>]) -> Option<String> {
+    let line = call.command.as_deref().filter(|_| call.whole)?;
+    let checks = runs.iter().any(|keyed| keyed.key.0.verifies());
+    commands::aim(line).filter(|_| !checks)
+}
+
 fn seen(failure: &OpenFailure<'_>) -> SeenFailure {
     let CompletedCall {
         turn,
@@ -245,7 +276,7 @@ fn seen(failure: &OpenFailure<'_>) -> SeenFailure {
         outcome,
     } = failure.failed;
     let command = match &call.command {
-        Some(command) => command.clone(),
+        Some(command) => cut(command, MAX_COMMAND_BYTES).to_owned(),
         None => one_line(&format!("{} {}", call.name, call.about), MAX_COMMAND_BYTES),
     };
     SeenFailure {
@@ -264,7 +295,7 @@ fn seen(failure: &OpenFailure<'_>) -> SeenFailure {
 
 /// Whether a failed call left nothing undone: it reads, or asks for the output of a command.
 fn is_asking(call: &IndexedCall) -> bool {
-    matches!(call.kind, ToolKind::Read | ToolKind::Search) || call.session.is_some()
+    matches!(call.kind, ToolKind::Read | ToolKind::Search) || call.background.is_some()
 }
 
 fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {

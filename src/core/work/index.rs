@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::message::{IndexedItem, IndexedMessage, ItemPosition};
+use super::message::{IndexedItem, IndexedMessage, IndexedResult, ItemPosition};
 use super::reader::{DraftIndexSettings, MessageReader};
 use super::whereabouts::Whereabouts;
+use crate::agents::background::BackgroundEnd;
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings::UserText;
 use crate::transcript::{AgentKind, AnswerContent, Transcript};
@@ -19,6 +20,8 @@ pub struct DraftIndex {
     agent: Option<AgentKind>,
     whereabouts: Whereabouts,
     pub(crate) messages: Vec<IndexedMessage>,
+    /// Results of commands that still run in the background, by the identities of the commands.
+    running: HashMap<String, Vec<ItemPosition>>,
 }
 
 impl DraftIndex {
@@ -99,25 +102,29 @@ impl DraftIndex {
         if message.summary_before {
             self.mark_summary();
         }
-        for (session, code) in &message.ended {
-            self.end_session(session, *code);
+        for end in &message.ended {
+            self.end_background(end);
+        }
+        let at = self.messages.len();
+        for (i, item) in message.items.iter().enumerate() {
+            if let IndexedItem::Result(IndexedResult {
+                session: Some(id), ..
+            }) = item
+            {
+                self.running.entry(id.clone()).or_default().push((at, i));
+            }
         }
         self.messages.push(message);
     }
 
-    /// Records how a command ended that an earlier result left in the background.
-    fn end_session(&mut self, session: &str, code: i32) {
-        let mut items = self
-            .messages
-            .iter_mut()
-            .rev()
-            .flat_map(|message| &mut message.items);
-        let result = items.find_map(|item| match item {
-            IndexedItem::Result(result) if result.session.as_deref() == Some(session) => Some(result),
-            _ => None,
-        });
-        if let Some(result) = result {
-            result.end_with(code);
+    /// Records how a command ended that earlier results left in the background: that of its start, and those of calls that
+    /// asked for its output.
+    fn end_background(&mut self, end: &BackgroundEnd) {
+        let started = end.id.as_ref().and_then(|id| self.running.remove(id));
+        for (at, i) in started.unwrap_or_default() {
+            if let Some(IndexedItem::Result(result)) = self.messages[at].items.get_mut(i) {
+                result.end_with(end.code);
+            }
         }
     }
 

@@ -86,7 +86,15 @@ impl SeenEffect {
             None if self.is_running => RUNNING,
             None => "ran, exit code unknown",
         };
-        format!("{}: {ended}{}", code(&self.command), place(self.turn, self.call))
+        let since = match self.may_have_ended {
+            true => "; not known whether it still runs",
+            false => "",
+        };
+        format!(
+            "{}: {ended}{}{since}",
+            code(&self.command),
+            place(self.turn, self.call)
+        )
     }
 }
 

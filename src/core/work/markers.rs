@@ -144,6 +144,18 @@ fn is_stated(class: SentenceClass, small: &str) -> bool {
     match class {
         SentenceClass::Decision => !asks() && !WORDS.undecided.occur_in(small),
         SentenceClass::Blocker => !asks(),
+        // A sentence about one case, or about the next step in that case, reports no attempt.
+        SentenceClass::DeadEnd => {
+            let now = ["doesn't work", "does not work"]
+                .iter()
+                .find_map(|words| small.split_once(words));
+            now.is_none_or(|(before, after)| {
+                let mut before = words(before);
+                let mut after = words(after);
+                !before.any(|word| matches!(word, "if" | "when" | "case"))
+                    && !matches!(after.next(), Some("if" | "when" | "unless" | "for"))
+            })
+        }
         _ => true,
     }
 }
@@ -189,6 +201,30 @@ pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_condition_is_no_failed_attempt() {
+        let classes = |text: &str| {
+            anchors(text, &[], &[])
+                .into_iter()
+                .map(|anchor| anchor.class)
+                .collect::<Vec<_>>()
+        };
+        for text in [
+            "If that doesn't work, restart the shop.",
+            "The offer does not work when the shop is closed.",
+            "A slow cache doesn't work for large carts.",
+        ] {
+            assert_eq!(classes(text), [], "{text}");
+        }
+        for text in [
+            "A slow cache doesn't work.",
+            "It didn't work when I tried it.",
+            "The cache did not work.",
+        ] {
+            assert_eq!(classes(text), [SentenceClass::DeadEnd], "{text}");
+        }
+    }
 
     #[test]
     fn an_assumption_is_the_models_by_words_that_may_be_named() {

@@ -1,6 +1,7 @@
 //! An indexed message: the kept facts of its text, calls and results.
 
 use super::markers::AnchoredSentence;
+use crate::agents::background::{BackgroundCall, BackgroundEnd};
 use crate::agents::ending::LineEnd;
 use crate::agents::files::FileChange;
 use crate::agents::outcomes::GitReport;
@@ -22,8 +23,8 @@ pub(crate) struct IndexedMessage {
     pub(crate) items: Vec<IndexedItem>,
     /// Whether the message shows that the user's text before it is a summary.
     pub(crate) summary_before: bool,
-    /// Commands in the background that have ended since, with their exit codes.
-    pub(crate) ended: Vec<(String, i32)>,
+    /// The ends of earlier commands in the background.
+    pub(crate) ended: Vec<BackgroundEnd>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -68,8 +69,8 @@ pub(crate) struct IndexedCall {
     /// The named files, with their changes if those are certain.
     pub(crate) paths: Vec<(String, Option<FileChange>)>,
     pub(crate) todos: Vec<TodoItem>,
-    /// The command in the background whose output the call asks for; empty if the call stops it.
-    pub(crate) session: Option<String>,
+    /// The command in the background that the call is about.
+    pub(crate) background: Option<BackgroundCall>,
     /// The new state of the to-do item that the call changes.
     pub(crate) todo_state: Option<TodoState>,
     /// Named files with credentials. If there are any, nothing of the result is quoted.
@@ -121,6 +122,10 @@ pub(crate) struct IndexedResult {
     pub(crate) score: Option<u32>,
     /// Identity of the command, if it still runs in the background.
     pub(crate) session: Option<String>,
+    /// Whether a server did not answer the command.
+    pub(crate) refuses: bool,
+    /// Whether the command has ended that an earlier result left in the background.
+    pub(crate) is_over: bool,
 }
 
 /// Words for calls that failed, that read like a failure, and that have not ended.
@@ -129,15 +134,16 @@ pub(crate) const READS_FAILED: &str = "reads as failed";
 pub(crate) const RUNNING: &str = "started in the background";
 
 impl IndexedResult {
-    /// Records how a command ended that was left in the background. Its output is not known.
-    pub(crate) fn end_with(&mut self, code: i32) {
-        let failed = code != 0;
+    /// Records how a command ended that was left in the background, if it was not stopped. Its output is not known.
+    pub(crate) fn end_with(&mut self, code: Option<i32>) {
+        let failed = code.map(|code| code != 0);
         self.session = None;
-        (self.failed, self.looks_failed) = (Some(failed), false);
+        self.is_over = true;
+        (self.failed, self.looks_failed) = (failed, false);
         self.end = LineEnd {
-            code: Some(code),
-            failed: Some(failed),
-            reads_failed: failed,
+            code,
+            failed,
+            reads_failed: failed == Some(true),
             ..LineEnd::default()
         };
     }

@@ -8,11 +8,12 @@ use super::message::{
 };
 use super::words::WORDS;
 use super::{markers, said};
+use crate::agents::background::{self, BackgroundEnd};
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
-use crate::agents::{background, commands, may_run_commands, outcomes, secret_files, surroundings, todo};
+use crate::agents::{commands, may_run_commands, outcomes, secret_files, surroundings, todo};
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::transcript::{
@@ -27,8 +28,8 @@ const TEXT: usize = 16 * 1024;
 const RESULT: usize = 64 * 1024;
 /// Maximum size of a kept error, patch or trace in bytes: about 600 tokens.
 const DETAIL: usize = 2400;
-/// Maximum size of a kept command in bytes.
-const COMMAND: usize = 400;
+/// Maximum size of a command in bytes. Of a longer one, it is not known how its parts ended.
+const COMMAND: usize = 1600;
 /// Maximum size of a call's subject in bytes.
 const ABOUT: usize = 160;
 /// Maximum size of a question to the user in bytes.
@@ -106,7 +107,7 @@ impl MessageReader<'_> {
                 }
                 match part.kind {
                     TranscriptPartKind::Text(_) if turn.role == Role::User => {
-                        ended.extend(background::ended(&said.text));
+                        ended.extend(BackgroundEnd::read(&said.text));
                         self.spoken(said, &mut items);
                     }
                     TranscriptPartKind::Text(_) => self.models(&said.text, &mut items),
@@ -267,7 +268,6 @@ impl MessageReader<'_> {
         let questions = questions
             .iter()
             .map(|question| one_line(&self.clean(question), QUESTION));
-        let session = background::asked(&name, &arguments);
         IndexedCall {
             is_read_only: command.as_deref().is_some_and(commands::is_read_only),
             directory: tools::directory(&arguments)
@@ -285,10 +285,10 @@ impl MessageReader<'_> {
             whole: about.trim().len() <= COMMAND,
             command: command.map(|_| excerpt::cut(about.trim(), COMMAND).to_owned()),
             about: one_line(&about, ABOUT),
+            background: background::asked(&name, &arguments),
             name,
             kind,
             paths,
-            session,
             todo_state: todo::state_of_one(&arguments).filter(|_| kind == ToolKind::Todo),
             todos,
             secrets,
@@ -320,15 +320,21 @@ impl MessageReader<'_> {
         }))
     }
 
-    /// The command in the background whose end a result reports, with its exit code.
-    fn ended(&self, item: &IndexedItem, part: &TranscriptPart<'_>) -> Option<(String, i32)> {
+    /// The end of a command in the background that a result reports.
+    fn ended(&self, item: &IndexedItem, part: &TranscriptPart<'_>) -> Option<BackgroundEnd> {
         let IndexedItem::Result(result) = item else {
             return None;
         };
         let call = result.call.and_then(|place| self.call_at(place))?;
-        match (&call.session, result.end.code) {
-            (Some(session), Some(code)) => Some((session.clone(), code)),
-            _ => background::ended(&part.text()),
+        let id = call.background.as_ref().map(|call| call.id.clone());
+        match &call.background {
+            _ if result.not_run || result.end.is_running => None,
+            Some(call) if call.stops => Some(BackgroundEnd::with(id, None)),
+            Some(_) if result.end.code.is_some() => Some(BackgroundEnd::with(id, result.end.code)),
+            _ => BackgroundEnd::read(&part.text()).map(|end| BackgroundEnd {
+                id: end.id.or(id),
+                ..end
+            }),
         }
     }
 
@@ -345,8 +351,8 @@ impl MessageReader<'_> {
             Some(failed) => Some(!failed),
             None => outcomes::changed(text),
         };
-        let command = call
-            .and_then(|call| call.command.as_deref())
+        let command = call.and_then(|call| call.command.as_deref());
+        let reporting = command
             // The output of a failed git command proves no state of the repository.
             .filter(|_| failed != Some(true));
         let mut outcome = IndexedResult {
@@ -361,7 +367,7 @@ impl MessageReader<'_> {
                 ToolKind::Write | ToolKind::Edit => outcomes::made(text),
                 _ => None,
             },
-            git: command.map_or(Vec::new(), |command| outcomes::git_reports(command, text)),
+            git: reporting.map_or(Vec::new(), |command| outcomes::git_reports(command, text)),
             score: match call {
                 Some(call) if kind == ToolKind::Read && self.is_verdict(&call.paths) => excerpt::score(text),
                 _ => None,
@@ -370,6 +376,8 @@ impl MessageReader<'_> {
             session: background::started(text)
                 .filter(|_| end.is_running)
                 .map(str::to_owned),
+            refuses: command
+                .is_some_and(|command| commands::asks_services(command) && outcomes::refuses(text)),
             end,
             looks_failed: failed.is_none() && (end.reads_failed || reads_failed),
             bytes: text.len(),

@@ -94,13 +94,60 @@ pub(crate) struct KeyedCommand<'r, 'l> {
     pub(crate) key: RunKey,
 }
 
+/// Maximum number of commands that keep running and are followed; the newest are.
+const MAX_SERVICES: usize = 32;
+
+/// Identity of an effect: its purpose and its command, or the words that start a service.
+type EffectKey = (CommandPurpose, String);
+
 /// The last run of each command that may have a lasting effect.
 #[derive(Default)]
-pub(crate) struct LastEffects(HashMap<(CommandPurpose, String), SeenEffect>);
+pub(crate) struct LastEffects {
+    last: HashMap<EffectKey, SeenEffect>,
+    /// The services that may still run, oldest first.
+    services: Vec<EffectKey>,
+}
 
 impl LastEffects {
+    /// Keeps the effect as the last one of its command. A service takes the place of one that was started alike.
     pub(crate) fn put(&mut self, effect: SeenEffect) {
-        self.0.insert((effect.purpose, effect.command.clone()), effect);
+        let key = (effect.purpose, identity(&effect));
+        if effect.purpose == CommandPurpose::Serve {
+            self.services.retain(|known| *known != key);
+            if self.services.len() == MAX_SERVICES {
+                let oldest = self.services.remove(0);
+                self.doubt(&oldest, true);
+            }
+            self.services.push(key.clone());
+        }
+        self.last.insert(key, effect);
+    }
+
+    /// Forgets the services that one of these names stands for. Any other one may have ended.
+    pub(crate) fn stop(&mut self, names: &[&str]) {
+        for key in std::mem::take(&mut self.services) {
+            let command = self.last.get(&key).map(|effect| &effect.command);
+            match command.is_some_and(|command| names.iter().any(|name| command.contains(name))) {
+                true => drop(self.last.remove(&key)),
+                false => {
+                    self.doubt(&key, true);
+                    self.services.push(key);
+                }
+            }
+        }
+    }
+
+    /// Records that services answered, or that they did not.
+    pub(crate) fn answered(&mut self, have_answered: bool) {
+        for key in self.services.clone() {
+            self.doubt(&key, !have_answered);
+        }
+    }
+
+    fn doubt(&mut self, key: &EffectKey, may_have_ended: bool) {
+        if let Some(effect) = self.last.get_mut(key) {
+            effect.may_have_ended = may_have_ended;
+        }
     }
 
     /// All effects, oldest first, except for unknown ones of commands whose failure did not matter.
@@ -108,10 +155,25 @@ impl LastEffects {
         let matters = |effect: &SeenEffect| {
             effect.passed.is_some() || effect.is_running || !effect.hides_failure || !effect.lines.is_empty()
         };
-        let mut effects: Vec<SeenEffect> = self.0.into_values().filter(matters).collect();
+        let mut effects: Vec<SeenEffect> = self.last.into_values().filter(matters).collect();
         effects.sort_by(|a, b| {
             (a.turn, a.call, a.purpose, &a.command).cmp(&(b.turn, b.call, b.purpose, &b.command))
         });
         effects
+    }
+}
+
+/// The command of an effect. For a service, its words up to the first option, since its options change from start to start.
+fn identity(effect: &SeenEffect) -> String {
+    let (directory, line) = match effect.command.split_once(" && ") {
+        Some((directory, line)) => (directory, line),
+        None => ("", &*effect.command),
+    };
+    let name = commands::name_of(line);
+    let is_plain = effect.purpose == CommandPurpose::Serve && !name.starts_with("docker");
+    let words = name.split(' ').take_while(|word| !word.starts_with('-'));
+    match is_plain && name.split(' ').nth(1).is_some_and(|word| !word.starts_with('-')) {
+        true => words.fold(directory.to_owned(), |all, word| all + " " + word),
+        false => effect.command.clone(),
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use super::SeenEffect;
-use super::excerpt::one_line;
-use super::failures::{CompletedCall, ShellLine};
-use super::message::IndexedCall;
+use super::excerpt::{cut, one_line};
+use super::failures::{CompletedCall, MAX_COMMAND_BYTES, ShellLine, aim_of};
+use super::message::{IndexedCall, IndexedResult};
 use super::runs::{KeyedCommand, RunKey, VerificationRun};
 use super::walk::{MAX_LINE_BYTES, TranscriptWalk};
-use super::{SeenCommand, SeenStatement, SeenVerification};
+use super::{SeenCommand, SeenVerification};
 use crate::agents::commands::{self, CommandPurpose, ShellCommand};
 use crate::agents::ending::{LineEnd, RunEnd};
 
@@ -55,7 +55,16 @@ impl<'i> TranscriptWalk<'i> {
         // These commands follow one that prepares them. It failed, so they did not run, or ran elsewhere.
         runs.retain(|run| !(outcome.unprepared && run.is_chained));
         let keyed = self.keyed(turn, &runs, begins.as_deref());
+        let has_worked = outcome.failed == Some(false);
+        let serves = |keyed: &&KeyedCommand<'_, '_>| {
+            let is_up = matches!(keyed.run.end(&end), RunEnd::Passed | RunEnd::Running);
+            keyed.run.purpose == CommandPurpose::Serve && (is_up || keyed.run.is_detached)
+        };
+        let program = |keyed: &KeyedCommand<'_, '_>| Some(keyed.key.1.split(' ').next()?.to_owned());
         let line = ShellLine {
+            aim: aim_of(call, &keyed).filter(|_| has_worked),
+            has_passed: !keyed.is_empty() && keyed.iter().all(|keyed| keyed.run.end(&end) == RunEnd::Passed),
+            serves: keyed.iter().find(serves).and_then(program),
             directory: begins.as_deref(),
             runs: &keyed,
             is_traceable: keyed.len() == runs.len(),
@@ -64,6 +73,7 @@ impl<'i> TranscriptWalk<'i> {
         for keyed in &keyed {
             self.ended_run(done, keyed, &end);
         }
+        self.services(command, outcome);
         self.shell_effects(done, &runs, &keyed, &end);
         for reply in &outcome.git {
             if self.repository.apply(reply) {
@@ -71,6 +81,18 @@ impl<'i> TranscriptWalk<'i> {
             }
         }
         self.note(done, exit, &keyed);
+    }
+
+    /// Records whether a line stops the services of earlier lines, and whether they answer it.
+    fn services(&mut self, command: &str, outcome: &IndexedResult) {
+        if let Some(names) = commands::stops(command) {
+            self.effects.stop(&names);
+        }
+        if commands::asks_services(command) {
+            let is_refused =
+                outcome.refuses || matches!(outcome.end.code, Some(1 | 7)) || outcome.end.lines == 0;
+            self.effects.answered(!is_refused);
+        }
     }
 
     /// Records the effects of a line's commands that verify nothing.
@@ -85,7 +107,10 @@ impl<'i> TranscriptWalk<'i> {
         // something.
         let last = runs.iter().rposition(|run| run.purpose.changes());
         for (at, run) in runs.iter().enumerate() {
-            if !run.purpose.verifies() {
+            let is_service = run.purpose == CommandPurpose::Serve;
+            // A service that the line stops, or whose end was reported, does not run.
+            let is_over = is_service && (run.is_stopped || done.outcome.is_over && !run.text.contains(" -d"));
+            if !run.purpose.verifies() && !is_over {
                 let key = keyed
                     .iter()
                     .find(|keyed| std::ptr::eq(keyed.run, run))
@@ -102,6 +127,7 @@ impl<'i> TranscriptWalk<'i> {
                     call: self.number,
                     passed: run.end(end).passed(),
                     is_running: end.is_running || run.is_detached,
+                    may_have_ended: is_service && done.outcome.is_error(),
                     hides_failure: run.hides_failure,
                     lines: lines.to_vec(),
                     by_user: done.call.by_user,
@@ -141,14 +167,11 @@ impl<'i> TranscriptWalk<'i> {
         keyed
     }
 
-    /// Records how one command of a line ended, if it is a service that runs or a check.
+    /// Records how one command of a line ended, if it is a check.
     fn ended_run(&mut self, done: &CompletedCall<'_>, keyed: &KeyedCommand<'_, '_>, end: &LineEnd) {
         let KeyedCommand { run, key } = keyed;
         let ended = run.end(end);
-        if run.purpose == CommandPurpose::Serve && matches!(ended, RunEnd::Passed | RunEnd::Running) {
-            let line = one_line(run.text, MAX_LINE_BYTES);
-            self.seen.services.push(SeenStatement::new(line, done.turn));
-        } else if run.purpose.verifies() && !run.rewrites {
+        if run.purpose.verifies() && !run.rewrites {
             let exit = match ended {
                 RunEnd::Passed => end.code,
                 RunEnd::Failed(code) => code,
@@ -201,7 +224,7 @@ impl<'i> TranscriptWalk<'i> {
                 && (keyed.run.purpose != CommandPurpose::Script || !outcome.effects.is_empty())
         };
         self.seen.commands.push(SeenCommand {
-            command: call.command.clone().unwrap_or_default(),
+            command: cut(call.command.as_deref().unwrap_or_default(), MAX_COMMAND_BYTES).to_owned(),
             exit,
             turn,
             call: if call.by_user { 0 } else { number },

@@ -147,6 +147,8 @@ pub struct SeenEffect {
     pub passed: Option<bool>,
     /// Whether the command still ran in the background when last seen.
     pub is_running: bool,
+    /// Whether a command that keeps running may have ended since.
+    pub may_have_ended: bool,
     /// Whether the line hides a failure of the command.
     pub hides_failure: bool,
     /// Lines of the output that name the change.
@@ -205,6 +207,14 @@ impl SeenStatement {
     pub(crate) fn new(text: impl Into<String>, turn: usize) -> Self {
         let text = text.into();
         Self { text, turn }
+    }
+}
+
+impl SeenEffect {
+    /// Whether the command started a service, and nothing indicates that it has ended.
+    pub(crate) fn serves(&self) -> bool {
+        let is_up = self.passed == Some(true) || self.is_running;
+        self.purpose == CommandPurpose::Serve && is_up && !self.may_have_ended
     }
 }
 

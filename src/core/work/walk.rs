@@ -324,9 +324,14 @@ impl<'i> TranscriptWalk<'i> {
     pub(crate) fn ended(self) -> (SeenFacts, LeftOpen<'i>) {
         let secrets = self.secrets.iter();
         let secrets = secrets.map(|secret| SeenStatement::new(secret.words(&self.whereabouts), secret.turn));
+        let effects = self.effects.all();
+        let services = effects.iter().filter(|effect| effect.serves());
+        let services =
+            services.map(|effect| SeenStatement::new(one_line(&effect.command, MAX_LINE_BYTES), effect.turn));
         let seen = SeenFacts {
             verification: self.runs.all(self.changed, self.maybe),
-            effects: self.effects.all(),
+            services: services.collect(),
+            effects,
             uncommitted: self.files.since(self.committed),
             files: self.files.all(true),
             doubtful_files: self.files.all(false),

@@ -88,6 +88,9 @@ pub fn is_probe(line: &str) -> bool {
 }
 
 fn probes(command: &str) -> bool {
+    let plain = bare(command);
+    // `command` is a prefix of others, and asks with an option.
+    let command = if plain.starts_with('-') { command } else { plain };
     let name = name_of_program(command);
     let is_asked = match name {
         "command" => command
@@ -98,7 +101,9 @@ fn probes(command: &str) -> bool {
         _ => true,
     };
     let mut forms = WORDS.probes_with.iter().filter(|form| form.name == name);
+    let mut words = command.split_whitespace().skip(1);
     is_asked && WORDS.probes.contains(&name)
+        || words.next().is_some_and(|word| WORDS.probing.contains(&word))
         || forms.any(|form| command.split_whitespace().any(|word| form.words.contains(&word)))
         || asks(command)
 }
@@ -111,9 +116,33 @@ pub fn program_of(line: &str) -> Option<(&str, Option<&str>)> {
         .find(|text| !prepares(text))?;
     let is_name = |word: &&str| !word.starts_with('-');
     Some((
-        name_of_program(plain),
+        program(plain.split_whitespace().next().unwrap_or_default()),
         plain.split_whitespace().nth(1).filter(is_name),
     ))
+}
+
+/// The last command of a line that does more than print, filter or prepare, as [`name_of`] it.
+///
+/// `None` if it reads its program from the line, and so may be any.
+pub fn aim(line: &str) -> Option<String> {
+    const SHELLS: [&str; 4] = ["bash -lc ", "bash -c ", "sh -c ", "zsh -lc "];
+    let plain = |text| {
+        let plain = bare(text);
+        let inner = SHELLS.iter().find_map(|shell| plain.strip_prefix(shell));
+        inner.map_or(plain, |inner| inner.trim().trim_matches(['\'', '"']))
+    };
+    let acts = |text: &&str| {
+        let name = name_of_program(text);
+        !prepares(text) && !WORDS.quiet.contains(&name) && !WORDS.filters.contains(&name)
+    };
+    let all = steps(line);
+    let outer = all.iter().map(|(text, _)| plain(text)).rfind(&acts)?;
+    let inner = steps(outer).into_iter().map(|(text, _)| bare(text)).rfind(acts)?;
+    let is_known = !line.contains("<<")
+        && !inner
+            .split_whitespace()
+            .any(|word| matches!(word, "-c" | "-e" | "-"));
+    is_known.then(|| name_of(inner))
 }
 
 /// Purpose of a single command.
@@ -154,11 +183,10 @@ fn as_npm_script(command: &str) -> Option<String> {
 fn table_purpose(command: &str) -> Option<CommandPurpose> {
     let mut words: Vec<&str> = command.split_whitespace().collect();
     let first = words.first_mut()?;
-    *first = match first.rsplit('/').next().unwrap_or(first) {
+    *first = match program(first) {
         "gradlew" => "gradle",
         "mvnw" => "mvn",
         "pnpm" | "yarn" => "npm",
-        "python3" => "python",
         other => other,
     };
     // `cargo +nightly test`
@@ -260,10 +288,35 @@ pub(super) fn name_of_program(plain: &str) -> &str {
     first.rsplit('/').next().unwrap_or(first)
 }
 
+/// A program's name without its directory, its ending and its version: `.venv/bin/python3.12` is `python`.
+pub(super) fn program(word: &str) -> &str {
+    let name = word
+        .trim_matches(['"', '\''])
+        .rsplit(['/', '\\'])
+        .next()
+        .unwrap_or(word);
+    let name = name
+        .strip_suffix(".exe")
+        .or(name.strip_suffix(".cmd"))
+        .unwrap_or(name);
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    match plain {
+        "python" | "pip" => plain,
+        _ => name,
+    }
+}
+
 /// Identity of a command: its words without assignments and prefixes before it and redirections after it.
+///
+/// Neither the directory of its program nor `python -m` before it counts.
 pub fn name_of(command: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
-    let mut words = bare(command).split_whitespace();
+    let mut words = bare(command).split_whitespace().peekable();
+    let first = words.next().map(program);
+    match (first, words.peek()) {
+        (Some("python"), Some(&"-m")) => drop(words.next()),
+        (first, _) => kept.extend(first),
+    }
     while let Some(word) = words.next() {
         // The name of the file follows as a word of its own.
         if word.ends_with(['>', '<']) {

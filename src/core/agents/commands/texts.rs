@@ -18,6 +18,11 @@ pub fn without_texts(line: &str) -> Cow<'_, str> {
         let (text, end) = text.split_once(&format!("\n{name}\n"))?;
         Some((first_line(text), end.trim_start().strip_prefix(')')?))
     });
+    // PowerShell's form of it.
+    let words = replaced(words, "$(@'", |_, after| {
+        let (text, end) = after.split_once("\n'@)")?;
+        Some((first_line(text), end))
+    });
     let inputs = replaced(words, "<<'", |before, after| {
         let command = before.rsplit(['\n', ';', '|', '&']).next().unwrap_or_default();
         let (name, text) = after.split_once('\'')?;

@@ -7,16 +7,19 @@
 
 mod exit_lines;
 mod git;
+mod marked;
 mod report;
 
 use std::borrow::Cow;
 
 use self::exit_lines::ExitLine;
 pub(in crate::agents) use self::exit_lines::number_prefix;
-use self::git::GitSuccesses;
+use self::git::GitEnds;
+use self::marked::MarkedEnds;
 use super::commands::{self, CommandPurpose, ShellCommand, ShownOutput};
 use super::outcomes;
 
+use self::report::ClosedPurposes;
 pub use self::report::ReportedResult;
 
 /// Evidence about a command and its result.
@@ -45,6 +48,8 @@ pub struct LineEnd {
     pub reads_failed: bool,
     /// Result that the commands of the line report in their own output.
     pub report: ReportedResult,
+    /// The purposes of commands whose success the output reports.
+    pub(crate) closed: ClosedPurposes,
     /// Whether the line still runs in the background.
     pub is_running: bool,
     /// Number of lines of the result.
@@ -56,8 +61,12 @@ pub struct LineEnd {
     pub is_quiet: bool,
     /// Whether the exit code is that of the line's last program, even if other commands follow it.
     pub is_of_last_program: bool,
-    /// The git commands of the line whose output shows that they succeeded.
-    pub(crate) git: GitSuccesses,
+    /// Git's reports about its commands.
+    pub(crate) git: GitEnds,
+    /// The ends of the commands whose output has a mark before it.
+    pub(crate) marked: MarkedEnds,
+    /// Whether the line is a part of another one, so that its own code may be unknown.
+    pub is_part: bool,
 }
 
 /// How one command of a line ended.
@@ -104,9 +113,9 @@ impl Evidence<'_> {
         }
         // A line that prints stored text repeats the output of other commands.
         let own_text = !self.command.is_some_and(commands::prints_stored_text);
-        let all = match own_text {
-            true => ReportedResult::from_text(self.text),
-            false => ReportedResult::Silent,
+        let (all, closed) = match own_text {
+            true => ReportedResult::with_purposes(self.text),
+            false => Default::default(),
         };
         // Without a report, the commands of the line prove nothing.
         let command = self.command.filter(|_| all != ReportedResult::Silent);
@@ -135,14 +144,13 @@ impl Evidence<'_> {
             (None, None) => self.silent(report, zero_is_passed),
         };
         let output = outcomes::output(self.text);
+        let git = self
+            .command
+            .map(|command| GitEnds::read(command, self.text))
+            .unwrap_or_default();
         let is_clean = match own_text {
             true => self.is_clean(all),
-            // Stored text may report the failure of another run, but hides none.
-            false => {
-                let runs = self.command.map(commands::runs).unwrap_or_default();
-                runs.iter().any(|run| commands::says_if_bad(run.text))
-                    && self.is_clean(ReportedResult::from_text(self.text))
-            }
+            false => self.is_clean_with_stored_text(),
         };
         LineEnd {
             code,
@@ -150,8 +158,10 @@ impl Evidence<'_> {
             reads_failed: failed == Some(true)
                 || all.has_failed() && !is_settled
                 || line.is_some_and(|line| line.code != Some(0))
-                || self.flag == Some(true),
+                || self.flag == Some(true)
+                || git.has_failed,
             report,
+            closed: if verifies { closed } else { Default::default() },
             is_running: code.is_none() && is_still_running(self.text),
             lines: output.lines().count(),
             is_clean,
@@ -159,10 +169,45 @@ impl Evidence<'_> {
                 && outcomes::script(output)
                     .is_some_and(|command| command.is_empty() || commands::is_silent_if_good(command)),
             is_of_last_program: false,
-            git: self.command.map_or_else(GitSuccesses::default, |command| {
-                GitSuccesses::read(command, self.text)
-            }),
+            git,
+            marked: self.marked().unwrap_or_default(),
+            is_part: false,
         }
+    }
+
+    /// The ends of the commands of a line that prints marks, each by the output of its own part.
+    fn marked(&self) -> Option<MarkedEnds> {
+        let parts = commands::marked_parts(self.command?);
+        let last = parts.len().checked_sub(1).filter(|last| *last > 0)?;
+        let outputs = marked::outputs(&parts, self.text)?;
+        let (mut ends, mut at) = (MarkedEnds::default(), 0);
+        for (i, (part, text)) in parts.iter().zip(outputs).enumerate() {
+            let own = Evidence {
+                command: Some(part.line),
+                // The line's code is that of its last part.
+                code: self.code.filter(|_| i == last),
+                flag: self.flag.filter(|_| i == last),
+                silence_is_zero: self.silence_is_zero && i == last,
+                text,
+            };
+            let end = LineEnd {
+                is_part: true,
+                ..own.decide()
+            };
+            for run in commands::runs(part.line) {
+                ends.put(at, run.end(&end).passed());
+                at += 1;
+            }
+        }
+        // A mark may divide a loop or a branch, whose commands then count differently.
+        (commands::runs(self.command?).len() == at).then_some(ends)
+    }
+
+    /// Whether a line that prints stored text is clean. Such text may report the failure of another run, but hides none.
+    fn is_clean_with_stored_text(&self) -> bool {
+        let runs = self.command.map(commands::runs).unwrap_or_default();
+        runs.iter().any(|run| commands::says_if_bad(run.text))
+            && self.is_clean(ReportedResult::from_text(self.text))
     }
 
     /// Whether the text is complete, and reports no failure.
@@ -241,7 +286,8 @@ impl ShellCommand<'_> {
         // Reports in the output of git come from hooks.
         let is_contradicted = line.report.has_failed() && self.purpose != CommandPurpose::Git;
         // A line that failed at its end never got past its last command.
-        let is_blamed = self.bad_if_not || self.is_last && !self.purpose.reports();
+        let closes = self.purpose.reports() && self.purpose != CommandPurpose::Migrate;
+        let is_blamed = self.bad_if_not || self.is_last && !closes;
         let by_code = match line.code {
             Some(0) if (is_good_if_zero || self.good_before_pipe) && !is_contradicted => Some(RunEnd::Passed),
             // The command's code and its text contradict each other.
@@ -249,9 +295,17 @@ impl ShellCommand<'_> {
             Some(code) if code != 0 && is_blamed => Some(RunEnd::Failed(Some(code))),
             _ => None,
         };
+        match (line.marked.passed(self.at), by_code) {
+            (Some(true), _) => return RunEnd::Passed,
+            (Some(false), None | Some(RunEnd::Unknown)) => return RunEnd::Failed(None),
+            _ => {}
+        }
+        let is_git = self.purpose == CommandPurpose::Git;
         by_code.unwrap_or_else(|| match line.report {
+            _ if is_git && line.git.has_passed(self.text) => RunEnd::Passed,
+            _ if is_git && line.git.has_failed && line.failed != Some(false) => RunEnd::Failed(None),
             ReportedResult::Failed if self.is_alone && !line.is_contradicted() => RunEnd::Failed(None),
-            ReportedResult::Passed(purpose) if self.may_pass(line) && purpose == self.purpose => {
+            ReportedResult::Passed(_) if self.may_pass(line) && line.closed.has(self.purpose) => {
                 RunEnd::Passed
             }
             // A command that only runs after this one has passed.
@@ -264,7 +318,6 @@ impl ShellCommand<'_> {
             _ if line.is_running => RunEnd::Running,
             // A call that timed out or was stopped has a flag, and no code.
             _ if line.failed == Some(true) && line.code.is_none() && is_blamed => RunEnd::Failed(None),
-            _ if self.purpose == CommandPurpose::Git && line.git.has(self.text) => RunEnd::Passed,
             _ => RunEnd::Unknown,
         })
     }
@@ -276,7 +329,7 @@ impl ShellCommand<'_> {
     fn may_pass(&self, line: &LineEnd) -> bool {
         let is_piped = matches!(line.code, None | Some(0));
         let ends = match self.shown {
-            ShownOutput::All => self.good_if_zero && line.code.is_none(),
+            ShownOutput::All => self.good_if_zero && line.code.is_none() || self.is_followed && is_piped,
             ShownOutput::Closing => is_piped,
             ShownOutput::First(most) => is_piped && line.lines < most,
             ShownOutput::Other => false,
@@ -304,7 +357,8 @@ impl ShellCommand<'_> {
         let is_quiet = || line.lines > 0 || commands::is_silent_if_good(self.text);
         let is_silent = self.is_alone && line.is_quiet && is_quiet()
             || self.ran_if_zero && commands::says_if_bad(self.text);
-        line.code == Some(0) && line.is_clean && is_shown && has_errors && is_silent
+        let may_be_good = line.code == Some(0) || line.is_part && line.code.is_none();
+        may_be_good && line.is_clean && is_shown && has_errors && is_silent
     }
 }
 

@@ -64,10 +64,31 @@ static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
     RunnerTable { set, rows }
 });
 
+/// The purposes of successful runs whose closing lines an output has, if it reports no failure: bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ClosedPurposes(u16);
+
+impl ClosedPurposes {
+    pub(super) fn has(self, purpose: CommandPurpose) -> bool {
+        self.0 & (1 << purpose as u16) != 0
+    }
+}
+
 impl ReportedResult {
     /// Reads the verdict in the output of a command that tests, builds or lints.
     pub(super) fn from_text(text: &str) -> Self {
-        ClosingLines::of(text).report(text, text.lines().count())
+        Self::with_purposes(text).0
+    }
+
+    /// Reads the verdict, and the purposes of the runs that the output closes.
+    pub(super) fn with_purposes(text: &str) -> (Self, ClosedPurposes) {
+        let closing = ClosingLines::of(text);
+        let report = closing.report(text, text.lines().count());
+        let closed = match report {
+            Self::Passed(_) => closing.closed,
+            _ => ClosedPurposes::default(),
+        };
+        (report, closed)
     }
 
     /// Reads the verdict in the output of a line that checks more than once: its last check decides.
@@ -92,6 +113,7 @@ struct ClosingLines {
     failed: Vec<usize>,
     /// Program and line number of the last success.
     passed: Option<(usize, usize)>,
+    closed: ClosedPurposes,
     last_failed: bool,
 }
 
@@ -130,6 +152,7 @@ impl ClosingLines {
         let passed = rows().find(|row| row.1 == ClosingLine::Passed && opened(row.0));
         if let Some((runner, _)) = passed {
             self.passed = Some((runner, at));
+            self.closed.0 |= RUNNERS.get(runner).map_or(0, |row| 1 << row.purpose as u16);
             self.last_failed = false;
         }
     }

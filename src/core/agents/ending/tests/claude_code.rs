@@ -105,7 +105,7 @@ fn a_program_that_always_reports_its_failure_passed_without_a_word() {
         (
             "make lint; ls",
             "make: *** [Makefile:3: lint] Error 1\na b",
-            Unknown,
+            Failed(None),
         ),
         (
             "make lint; cat log",

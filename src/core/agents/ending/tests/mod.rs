@@ -1,6 +1,7 @@
 //! Closing lines of programs for success and failure, and the precedence of contradictory evidence.
 
 mod claude_code;
+mod parts;
 
 use std::sync::LazyLock;
 
@@ -307,8 +308,14 @@ fn behind_a_tail_the_closing_lines_decide() {
     assert_eq!(ended("go test ./... 2>&1 | tail -5", "PASS"), RunEnd::Unknown);
     // The filter may have removed a failure.
     assert_eq!(ended("go test ./... 2>&1 | grep ok", passed), RunEnd::Unknown);
+    assert_eq!(ended("go test ./... | tail -5; ./other", passed), RunEnd::Unknown);
+    // Git runs no tests, but for its hooks.
     assert_eq!(
         ended("go test ./... | tail -5; git status", passed),
+        RunEnd::Passed
+    );
+    assert_eq!(
+        ended("go test ./... | tail -5; git commit -m x", passed),
         RunEnd::Unknown
     );
 }

@@ -7,6 +7,7 @@ mod replaced;
 mod rerun;
 mod same;
 mod secrets;
+mod settled;
 mod user;
 
 use serde_json::{Value, json};

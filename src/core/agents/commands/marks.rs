@@ -1,0 +1,93 @@
+//! Parts of a line that begin with a mark: `echo "= lint ="; npm run lint`.
+
+use super::single::bare;
+use super::steps::{CommandJoint, steps};
+
+/// Maximum number of parts of a line. The last one has the rest.
+const MAX_PARTS: usize = 16;
+
+/// A part of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinePart<'l> {
+    /// The line of output before that of the part; empty for the first one.
+    pub mark: &'l str,
+    /// The commands of the part.
+    pub line: &'l str,
+}
+
+/// Divides a line at the commands that only print a mark. The first part may be empty.
+pub fn marked_parts(line: &str) -> Vec<LinePart<'_>> {
+    let steps = steps(line);
+    let start = |text: &str| text.as_ptr() as usize - line.as_ptr() as usize;
+    let end = |text: &str| start(text) + text.len();
+    let mut parts = vec![LinePart { mark: "", line: "" }];
+    let (mut from, mut to) = (0, 0);
+    for (text, joint) in &steps {
+        let is_whole = matches!(joint, CommandJoint::Then | CommandJoint::And);
+        match mark(text).filter(|_| is_whole && parts.len() < MAX_PARTS) {
+            Some(mark) => {
+                if let Some(part) = parts.last_mut() {
+                    part.line = line[from..to.max(from)].trim();
+                }
+                parts.push(LinePart { mark, line: "" });
+                from = end(text);
+                to = from;
+            }
+            None => to = end(text),
+        }
+    }
+    if let Some(part) = parts.last_mut() {
+        part.line = line[from..].trim_start_matches([';', '&', '\n', ' ']);
+    }
+    for part in &mut parts {
+        part.line = part.line.trim_start_matches([';', '&', '\n', ' ']);
+    }
+    parts
+}
+
+/// The line that a command prints, if it only prints one that no other program is likely to print.
+fn mark(text: &str) -> Option<&str> {
+    const PRINTS: [&str; 3] = ["echo ", "Write-Output ", "Write-Host "];
+    let text = bare(text);
+    let text = PRINTS.iter().find_map(|name| text.strip_prefix(name))?.trim();
+    let inner = text
+        .trim_start_matches("-e ")
+        .trim()
+        .trim_matches(['"', '\''])
+        .trim_start_matches("\\n")
+        .trim();
+    let is_plain = !inner.contains(['$', '`', '\\', '"', '\'', '>', '<']);
+    let is_mark = inner.len() > 3 && inner.contains(|c: char| !c.is_alphanumeric() && !c.is_whitespace());
+    (is_plain && is_mark).then_some(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_divided_at_its_marks() {
+        let of = |line| {
+            let parts = marked_parts(line).into_iter();
+            parts.map(|part| (part.mark, part.line)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(
+                "cd app; make lint 2>&1 | head; echo \"== tests ==\"; make test | tail -3 && echo '--- end'\nls"
+            ),
+            [
+                ("", "cd app; make lint 2>&1 | head"),
+                ("== tests ==", "make test | tail -3"),
+                ("--- end", "ls"),
+            ]
+        );
+        for line in [
+            "make test; echo $?",
+            "echo done; ls",
+            "echo \"= a =\" | cat; ls",
+            "make; echo '= a ='",
+        ] {
+            assert_eq!(of(line).len(), 1, "{line}");
+        }
+    }
+}

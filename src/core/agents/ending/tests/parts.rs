@@ -1,0 +1,129 @@
+//! Lines of several checks: parts with a mark before their output, and closing lines of different kinds.
+
+use super::*;
+
+/// How the commands of a line without any code ended.
+fn ends(line: &str, text: &str) -> Vec<RunEnd> {
+    let end = evidence(line, text).decide();
+    commands::runs(line).iter().map(|run| run.end(&end)).collect()
+}
+
+#[test]
+fn a_part_with_a_mark_is_read_by_its_own_output() {
+    use RunEnd::{Failed, Passed, Unknown};
+    let line = "cd app; npx tsc --noEmit 2>&1 | head; echo \"== lint ==\"; npm run lint 2>&1 | tail -5; \
+                echo '== tests =='; npm test 2>&1 | tail -3";
+    let lint = "> app@1.0.0 lint\n> eslint .\n";
+    let green = "Tests:       3 passed, 3 total";
+    let text = |first: &str, last: &str| format!("{first}== lint ==\n{lint}== tests ==\n{last}");
+    assert_eq!(ends(line, &text("", green)), [Passed, Passed, Passed]);
+    let broken = "a.ts(3,4): error TS2304: Cannot find name 'x'.\n";
+    assert_eq!(ends(line, &text(broken, green)), [Failed(None), Passed, Passed]);
+    let red = "Tests:       1 failed, 2 passed, 3 total";
+    assert_eq!(ends(line, &text("", red)), [Passed, Passed, Failed(None)]);
+    // A mark is missing, or there twice.
+    assert_eq!(
+        ends(line, &format!("== lint ==\n{lint}")),
+        [Unknown, Unknown, Unknown]
+    );
+    let twice = format!("== tests ==\n{}", text("", green));
+    assert_eq!(ends(line, &twice)[0], Unknown);
+}
+
+#[test]
+fn closing_lines_of_different_kinds_belong_to_different_checks() {
+    use RunEnd::{Passed, Unknown};
+    let both = "3 passed in 0.1s\nAll checks passed!";
+    assert_eq!(
+        ends("pytest -q | tail -1 && ruff check . | tail -1", both),
+        [Passed, Passed]
+    );
+    assert_eq!(
+        ends("pytest -q | tail -1; pytest b | tail -1; ruff check .", both)[..2],
+        [Unknown, Unknown]
+    );
+    assert_eq!(
+        ends(
+            "pytest -q; git log --oneline -2",
+            "3 passed in 0.1s\n1a2b3c4 Add a page"
+        ),
+        [Passed]
+    );
+    assert_eq!(ends("pytest -q; git log -2", "3 passed in 0.1s"), [Unknown]);
+    // Maven words the success of a build like that of tests.
+    assert_eq!(ends("mvn test; mvn package", "[INFO] BUILD SUCCESS")[0], Unknown);
+    let jest = "> lint\n> eslint .\n\nTests:       3 passed, 3 total";
+    assert_eq!(
+        ends("npx tsc --noEmit && npm run lint && npm test", jest),
+        [Passed, Passed, Passed]
+    );
+}
+
+#[test]
+fn git_reports_each_of_its_commands_without_a_code() {
+    use RunEnd::{Failed, Passed, Unknown};
+    let committed = "[main 1a2b3c4] Add a page\n 1 file changed, 2 insertions(+)\n create mode 100644 a.md";
+    let lost = "fatal: could not read from the remote";
+    for (line, text, expected) in [
+        (
+            "git add . && git commit -m a && git push",
+            format!("{committed}\n{lost}"),
+            vec![Passed, Unknown],
+        ),
+        ("cd a && git push", lost.to_owned(), vec![Failed(None)]),
+        ("git push || git push -f", lost.to_owned(), vec![Unknown, Unknown]),
+        (
+            "git commit -m a | Select-Object -Last 1",
+            " create mode 100644 a.md".to_owned(),
+            vec![Passed],
+        ),
+        (
+            "git merge b; git commit -m a | tail -1",
+            " create mode 100644 a.md".to_owned(),
+            vec![Unknown, Unknown],
+        ),
+        (
+            "git push -u origin main 2>&1 | Select-Object -Last 4",
+            "git : To https://example.com/a.git\n+ CategoryInfo : NotSpecified\n * [new branch] main -> main"
+                .to_owned(),
+            vec![Passed],
+        ),
+        (
+            "git push | tail -1",
+            "   1a2b3c4..2b3c4d5  main -> main".to_owned(),
+            vec![Passed],
+        ),
+        (
+            "git push | tail -1",
+            " ! [rejected] main -> main (fetch first)".to_owned(),
+            vec![Failed(None)],
+        ),
+        (
+            "git worktree add w -b n; ls w",
+            "HEAD is now at 1a2b3c4 Add it\na.md".to_owned(),
+            vec![Passed],
+        ),
+        (
+            "git worktree add w -b n; ls w",
+            "fatal: 'w' already exists".to_owned(),
+            vec![Failed(None)],
+        ),
+    ] {
+        assert_eq!(ends(line, &text), expected, "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_long_message_of_powershell_is_shortened() {
+    let line = "git commit -m \"$(@'\nAdd a page\n\nAnd if so, more.\n'@)\"; git push";
+    assert_eq!(
+        commands::without_texts(line),
+        "git commit -m \"Add a page\"; git push"
+    );
+}
+
+#[test]
+fn a_patch_is_no_command() {
+    let patch = "apply_patch *** Begin Patch\n*** Update File: a.sh\n+cargo test\n*** End Patch";
+    assert!(commands::runs(patch).is_empty());
+}
