@@ -230,19 +230,23 @@ impl<'i> Work<'i> {
         }
     }
 
-    /// Whether a turn only reports a fault, without any wish, and the model then changed files.
+    /// Whether a turn only reports a fault in a few sentences, without any wish, and the model then changed files.
     ///
     /// The report then counts as a request for a repair, which is done with the change.
     pub(crate) fn is_report(&self, turn: &IndexedTurn<'_>) -> bool {
+        /// Maximum number of sentences of a report. More of them specify something.
+        const MAX_REPORT_SENTENCES: usize = 3;
         let has_wish = |anchor: &AnchoredSentence| {
             let text = &anchor.text;
             anchor.class == SentenceClass::Asked || requests::is_personal(text)
         };
         let changes = |(_, _, call): (usize, usize, &IndexedCall)| call.kind.changes();
-        !self.users(turn).any(has_wish) && calls(self.messages, turn.messages.clone()).any(changes)
+        self.users(turn).nth(MAX_REPORT_SENTENCES).is_none()
+            && !self.users(turn).any(has_wish)
+            && calls(self.messages, turn.messages.clone()).any(changes)
     }
 
-    /// Whether the task asks about the report directly before it, because they share more than one word.
+    /// Whether the task is about the request directly before it, because they share more than one word.
     fn is_followed_up(&self, turn: &IndexedTurn<'_>) -> bool {
         let task = self.of_task().next().filter(|task| task.n == turn.n + 1);
         task.is_some_and(|task| {
@@ -267,15 +271,16 @@ impl<'i> Work<'i> {
         (asked, said)
     }
 
-    /// Whether an earlier request is done: by the model's words, or because later requests followed.
+    /// Whether an earlier request is done: the model answered it, and the user moved on to another subject.
     ///
-    /// Nothing shows that a part of it is left.
+    /// Nothing shows that a part of it is left. A request that the next message complains about belongs to the task.
     pub(crate) fn is_done(&self, turn: &IndexedTurn<'_>) -> bool {
         /// Minimum number of later requests, if nothing else shows that a request is done.
         const MOVED_ON: usize = 2;
-        let has_moved_on = self.turns.len() - turn.n >= MOVED_ON;
-        let is_over = has_moved_on || requests::is_reported_done(turn) || requests::is_answered(turn);
-        is_over && !requests::is_unfinished(turn, &self.facts)
+        let is_question = || requests::is_question(turn.user_text().to_lowercase().trim_end());
+        let is_answered = || turn.ended == TurnEnd::Answered && (is_question() || !self.is_followed_up(turn));
+        let has_moved_on = self.turns.len() - turn.n >= MOVED_ON || is_answered();
+        (has_moved_on || requests::is_reported_done(turn)) && !requests::is_unfinished(turn, &self.facts)
     }
 
     /// Whether the user only asked in a turn, and stated nothing that outlives it.

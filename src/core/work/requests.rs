@@ -299,17 +299,11 @@ pub(crate) fn is_reported_done(turn: &IndexedTurn<'_>) -> bool {
     turn.replies.last().is_some_and(|reply| reports(&reply.text))
 }
 
-/// Whether a turn is a question that the model answered.
-pub(crate) fn is_answered(turn: &IndexedTurn<'_>) -> bool {
-    turn.ended == TurnEnd::Answered && is_question(lower(&turn.user_text()).trim_end())
-}
-
 /// Whether a model's last words state that the task is done.
 fn claims_done(text: &str) -> bool {
     // "Let me know" is an offer of help: its "let me" does not announce more work.
     let text = text.to_lowercase().replace("let me know", "");
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    has(&WORDS.done) && !has(&WORDS.not_done)
+    WORDS.done.occur_in(&text) && !WORDS.not_done.occur_in(&text)
 }
 
 /// Whether the model reported that a part of a request is left, or the last check of the turn failed.

@@ -11,9 +11,9 @@ use crate::text::table;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(crate) struct DraftWords {
-    pub(crate) done: Vec<&'static str>,
+    pub(crate) done: Wordings,
     pub(crate) did: Phrases,
-    pub(crate) not_done: Vec<&'static str>,
+    pub(crate) not_done: Wordings,
     pub(crate) assumptions: Vec<&'static str>,
     pub(crate) failed_first: Vec<&'static str>,
     pub(crate) reasons: Phrases,

@@ -354,6 +354,38 @@ fn a_request_that_the_user_reports_as_not_done_is_open() {
 }
 
 #[test]
+fn an_answered_request_is_done_once_another_subject_follows() {
+    let before_done = |request: &str, answer: &str, next: &str| {
+        let messages = [
+            user("Look at the importer."),
+            model("I did."),
+            user(request),
+            model(answer),
+            user(next),
+        ];
+        let local = local(&messages);
+        local
+            .split_once("Earlier requests. They are done")
+            .expect(&local)
+            .0
+            .to_owned()
+    };
+    let request = "Move the second printer to the hall.";
+    // No word of this reports success, and a further request shows that the user is content.
+    let answer = "It now stands next to the door, on the left.";
+    assert_lacks(&before_done(request, answer, "Write the changelog."), request);
+    let on_it = "Why is the second printer in the hall so loud?";
+    assert_contains(&before_done(request, answer, on_it), request);
+    let left = "It stands next to the door; the cable is still missing.";
+    assert_contains(&before_done(request, left, "Write the changelog."), request);
+    // A report in another language.
+    let erledigt = "Der Drucker steht in der Halle: erledigt.";
+    assert_lacks(&before_done(request, erledigt, on_it), request);
+    let noch_nicht = "Die Tür ist fertig, der Drucker noch nicht.";
+    assert_contains(&before_done(request, noch_nicht, on_it), request);
+}
+
+#[test]
 fn the_goal_is_the_last_of_the_messages_that_waited() {
     let content: Vec<Value> = ["Print the index.", "Now write the changelog.", "continue please"]
         .iter()
