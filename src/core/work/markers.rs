@@ -358,6 +358,9 @@ mod tests {
             ),
             ("Please add a rule about titles.", SentenceClass::Said),
             ("Check for BOOK_PRINTER_NAME.", SentenceClass::Said),
+            ("Read BOOK_PLAN.md and begin.", SentenceClass::Asked),
+            ("Schreib alles auf Deutsch.", SentenceClass::Said),
+            ("Schreib alles auf.", SentenceClass::Asked),
             (
                 "Let's make it so that the index is at the end.",
                 SentenceClass::Said,

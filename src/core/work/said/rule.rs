@@ -132,22 +132,27 @@ fn judge(found: &mut [TypedSentence], markers: &[String]) {
         };
         one.score = Score::new(&one.text, role);
         let holds = one.score.holds;
-        let is_explicit = matches!(one.saying, Some(RuleStatement::Forbids | RuleStatement::Holds));
+        let least = match one.saying {
+            Some(RuleStatement::Forbids) => MIN_FORBIDDING_SCORE,
+            Some(RuleStatement::Holds) => MIN_HOLDING_SCORE,
+            _ => i32::MIN,
+        };
         let is_configured = || markers.iter().any(|word| has_word(&lower(&one.text), word));
         if one.saying.is_none() && !one.is_step && holds >= MIN_RULE_SCORE {
             one.saying = Some(RuleStatement::Seems);
         // A message of one sentence has no other that could make it a report.
-        } else if is_explicit && count > 1 && holds < MIN_EXPLICIT_SCORE && !is_configured() {
+        } else if count > 1 && holds < least && !is_configured() {
             one.saying = None;
         }
     }
 }
 
 /// Minimum score of a rule that no explicit words make one.
-const MIN_RULE_SCORE: i32 = 0;
+const MIN_RULE_SCORE: i32 = 50;
 
-/// Minimum score of a rule with explicit words.
-const MIN_EXPLICIT_SCORE: i32 = -100;
+/// Minimum scores of rules with explicit words. Errors and reports have words that forbid: `is not allowed`.
+const MIN_FORBIDDING_SCORE: i32 = -75;
+const MIN_HOLDING_SCORE: i32 = -100;
 
 /// The force of a heading above a list, and the heading without list markers: `Do not:`, `5. Code style:`.
 fn force_of_heading(line: &str) -> Option<(RuleStatement, &str)> {

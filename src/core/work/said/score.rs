@@ -210,7 +210,10 @@ fn has_colon(small: &str) -> bool {
 /// Whether a sentence names a setting: `DATABASE_NAME`.
 fn has_setting(text: &str) -> bool {
     let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    // `PLAN_A.md` is a file.
+    let mut words = text
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/')))
+        .map(|word| word.trim_end_matches('.'));
     words.any(|word| {
         word.starts_with(|c: char| c.is_ascii_uppercase())
             && word.contains('_')
