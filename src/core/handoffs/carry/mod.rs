@@ -39,7 +39,7 @@ use crate::marker::sentinel;
 use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
 use crate::text::prose::one_line;
 use crate::work::lines::code;
-use crate::work::{ClaimStatus, SeenFacts, SeenStatement};
+use crate::work::{ClaimStatus, SeenFacts, SeenStatement, requests};
 
 named! {
     /// `handoff.append_missing`: the kinds of items that are appended if a carry-over prompt omits them.
@@ -74,7 +74,7 @@ const RESERVE: usize = 2;
 /// Size in bytes of a message's sentences that come by their own score: more than the longest sentence. The score of the
 /// further ones is lower, so that a message with much to say does not displace the others.
 const SHARE: usize = 600;
-const BEYOND: i32 = 250;
+const BEYOND: i32 = 500;
 /// Maximum number of carried contradicted claims.
 const CLAIMS: usize = 3;
 
@@ -271,9 +271,11 @@ impl Lacking {
             let share = shares.entry(one.message).or_default();
             *share += one.text.len();
             let beyond = if *share > SHARE { BEYOND } else { 0 };
-            ((*kind == CarriedKind::Done, beyond - one.worth), at)
+            // A request that may be open comes before statements.
+            let is_open = one.is_over && requests::asks(&one.text);
+            ((*kind == CarriedKind::Done, !is_open, beyond - one.worth), at)
         });
-        let mut order: Vec<((bool, i32), usize)> = ranked.collect();
+        let mut order: Vec<((bool, bool, i32), usize)> = ranked.collect();
         order.sort_by_key(|(rank, _)| *rank);
         for (_, at) in order {
             let (sentence, kind, state) = &mut left[at];

@@ -10,7 +10,7 @@ use super::user::UserMessage;
 use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
-use crate::text::prose::{has_word, one_line};
+use crate::text::prose::{has_word, one_line, sentences};
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
@@ -267,23 +267,32 @@ impl NewestMessage {
     }
 }
 
-/// The text of a message; of a long one, the beginning and the end of the typed lines, or of a paste without any.
+/// The text of a message; of a long one, the typed lines. Both ends of a paste come with them if they ask for nothing.
 fn whole(message: &UserMessage) -> String {
-    // `Mend this` asks for nothing without the paste after it.
+    /// Size below which the typed lines are few, and maximum size of the paste around them, in bytes.
+    const FEW: usize = MAX_MESSAGE_BYTES / 3;
     let (whole, typed) = (message.text.trim(), message.typed.as_str());
-    if whole.len() <= MAX_MESSAGE_BYTES {
-        return whole.to_owned();
-    }
     let is_pasted = !typed.contains(char::is_alphanumeric);
-    let text = if is_pasted { whole } else { typed };
-    if text.len() <= MAX_MESSAGE_BYTES {
+    match typed.len() {
+        _ if is_pasted || whole.len() <= MAX_MESSAGE_BYTES => ends(whole, MAX_MESSAGE_BYTES, ""),
+        // `The new log:` means nothing without the log.
+        0..FEW if !sentences(typed).any(requests::asks) => ends(whole, FEW, typed),
+        _ => ends(typed, MAX_MESSAGE_BYTES, ""),
+    }
+}
+
+/// The beginning and the end of a message in about `most` bytes, and the lines of `between` that neither of them has.
+fn ends(text: &str, most: usize, between: &str) -> String {
+    if text.len() <= most {
         return text.to_owned();
     }
-    let (head, tail) = (
-        floor(text, MAX_MESSAGE_BYTES * 2 / 3),
-        ceil(text, text.len() - MAX_MESSAGE_BYTES / 3),
-    );
-    format!("{} […] {}", &text[..head], &text[tail..])
+    let head = &text[..floor(text, most * 2 / 3)];
+    let tail = &text[ceil(text, text.len() - most / 3)..];
+    let lacking = between
+        .lines()
+        .filter(|line| !head.contains(line) && !tail.contains(line));
+    let parts: Vec<&str> = std::iter::once(head).chain(lacking).chain([tail]).collect();
+    parts.join(" […] ")
 }
 
 /// The active rules found so far, newest first.
@@ -383,5 +392,16 @@ impl<'r> ActiveRules<'r> {
         rules
             .filter(|rule| !dropped.contains(&plain(&rule.text)))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends;
+
+    #[test]
+    fn the_ends_of_a_message_have_the_lines_between_them() {
+        assert_eq!(ends("abcdef", 6, "cd"), "abcdef");
+        assert_eq!(ends("abcdefghi", 6, "cd\nef\ni"), "abcd […] ef […] hi");
     }
 }

@@ -82,3 +82,15 @@ fn a_statement_of_a_finished_request_is_not_told_as_done() {
     assert!(live.contains(statement) && !over.contains(statement), "{carried}");
     assert!(over.contains(request), "{carried}");
 }
+
+#[test]
+fn a_request_that_may_be_open_comes_before_statements() {
+    let asked = "Can you rename the columns?";
+    let stated = (0..40).map(|n| format!("Hall {n} has a printer of its own, and its doors are green."));
+    let mut messages = vec![user(asked), model("The columns are these.")];
+    messages.extend(stated.flat_map(|text| [user(&text), model("I see.")]));
+    messages.push(user("Now write the changelog."));
+    let carried = carry("Go on.", &said_in(&messages), None, all(250)).prompt;
+    assert_contains(&carried, asked);
+    assert_contains(&carried, "has a printer of its own");
+}

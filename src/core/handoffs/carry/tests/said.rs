@@ -306,6 +306,10 @@ fn a_newest_message_keeps_its_short_paste_and_of_a_long_one_what_was_typed() {
     );
     assert_contains(&long, "Is the path wrong?");
     assert_lacks(&long, "Reader");
+    // Typed words that ask for nothing come with the ends of the paste.
+    let log = format!("This is the new log:\nerror: first\n{trace}error: last");
+    let log = behind(&[user(&log)], 600);
+    assert!(log.contains("error: first") && log.len() < 1000, "{log}");
     // Nothing but a paste: its ends show what is to be answered.
     let pasted = behind(&[user(&format!("error: first\n{trace}error: last"))], 600);
     assert_contains(&pasted, "error: first");
