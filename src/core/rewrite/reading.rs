@@ -47,7 +47,7 @@ impl RequestReading {
     /// # Errors
     /// The wire cannot read it. The request is then relayed unchanged.
     pub fn new(wire: &Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
-        Self::scanned(wire, body, operation, &BodyScan::new(body))
+        Self::scanned(wire, body, operation, &BodyScan::new(body, 0))
     }
 
     /// Reads a body that was scanned before.
@@ -349,11 +349,11 @@ const PAIRS: Pairs = Pairs {
 const IN_INTERJECTION: usize = 29;
 
 impl BodyScan {
-    /// Scans a body.
-    pub fn new(text: &[u8]) -> Self {
+    /// Scans a body. The braces are estimated by a `sample` of random bits that no sender knows, so that none can hide them.
+    pub fn new(text: &[u8], sample: u64) -> Self {
         let interjection = INTERJECTION.trim_end().as_bytes();
         let mut found = Self::default();
-        found.braces = scan::find_pairs(text, PAIRS, |at| {
+        found.braces = scan::find_pairs(text, PAIRS, sample, |at| {
             if text[at + PAIR_DISTANCE] == PAIRS.seconds[1] {
                 let start = at.checked_sub(IN_INTERJECTION);
                 found.may_interject |= start.is_some_and(|start| text[start..].starts_with(interjection));
@@ -396,7 +396,7 @@ mod tests {
             Just("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")], 0..40), cut in any::<proptest::sample::Index>()) {
             let text = pieces.concat().into_bytes();
             let text = &text[..cut.index(text.len() + 1)];
-            let scan = BodyScan::new(text);
+            let scan = BodyScan::new(text, 0);
             let mut stems: Vec<usize> = memmem::find_iter(text, "handoff-").collect();
             stems.extend(memmem::find_iter(text, PROGRESS));
             stems.sort_unstable();

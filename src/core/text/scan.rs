@@ -151,19 +151,27 @@ fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
 pub(crate) const PAIR_DISTANCE: usize = 5;
 
 /// Calls `found` with the offset of every pair of bytes that is one of `pairs`, in order. Returns about the number of opening
-/// braces: four times those in every fourth block.
-pub(crate) fn find_pairs(text: &[u8], pairs: Pairs, mut found: impl FnMut(usize)) -> usize {
-    dispatch!(level(), simd => find_pairs_by(simd, text, pairs, &mut found))
+/// braces: four times those in one of four blocks, which two bits of `sample` choose.
+pub(crate) fn find_pairs(text: &[u8], pairs: Pairs, sample: u64, mut found: impl FnMut(usize)) -> usize {
+    dispatch!(level(), simd => find_pairs_by(simd, text, pairs, sample, &mut found))
 }
 
 #[inline(always)]
-fn find_pairs_by<S: Simd>(simd: S, text: &[u8], pairs: Pairs, found: &mut dyn FnMut(usize)) -> usize {
+fn find_pairs_by<S: Simd>(
+    simd: S,
+    text: &[u8],
+    pairs: Pairs,
+    mut sample: u64,
+    found: &mut dyn FnMut(usize),
+) -> usize {
     const STEP: usize = 4 * BLOCK;
     let (mut braces, mut from) = (0, 0);
     let later = text.get(PAIR_DISTANCE..).unwrap_or_default();
     let [steps, later] = [text, later].map(|bytes| bytes.as_chunks::<STEP>().0);
     for (step, later) in steps.iter().zip(later) {
-        braces += 4 * LaneBlock::at(simd, step, 0).is(b'{').count_ones() as usize;
+        let sampled = (sample % 4) as usize * BLOCK;
+        sample = sample.rotate_right(2);
+        braces += 4 * LaneBlock::at(simd, step, sampled).is(b'{').count_ones() as usize;
         for at in [0, 2 * BLOCK] {
             let first = LaneBlock::at(simd, step, at).begins_pairs(simd, later, at, pairs);
             let second = LaneBlock::at(simd, step, at + BLOCK).begins_pairs(simd, later, at + BLOCK, pairs);

@@ -23,7 +23,7 @@ pub(super) struct ScannedBody {
 impl ScannedBody {
     pub(super) fn new(body: RequestBody) -> Self {
         let text = body.text().map_or(&[][..], |text| text);
-        let scan = BodyScan::new(text);
+        let scan = BodyScan::new(text, *heavy::SAMPLE);
         Self {
             weight: heavy::weight(text.len(), scan.stems.len(), scan.braces),
             scan,
