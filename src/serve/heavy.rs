@@ -26,7 +26,7 @@ const MARK: usize = 1 << 10;
 /// its size.
 const CONTAINER: usize = 512;
 
-/// Random bits that choose where braces are counted.
+/// Random bits that choose the blocks whose braces count.
 pub(crate) static SAMPLE: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
 /// Boxed future that may be offloaded.

@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 use self::reload::Reloader;
 use crate::admin::{self, AdminState, readiness};
 use crate::app::App;
-use crate::proxy::Gateway;
 use crate::proxy::certificate::Certificate;
 use crate::proxy::exchange_recorder::EventHook;
 use crate::proxy::server::{self, Bound, GatewaySlot};
+use crate::proxy::{Gateway, turn};
 use crate::state::config::Config;
 use crate::state::files::documents::{self, DocumentSettings, DocumentWriter};
 use crate::state::files::yaml_files::HandoffDirectory;
@@ -29,7 +29,7 @@ use crate::state::prices::Prices;
 use crate::state::store::SharedStore;
 use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
-use crate::state::telemetry::{ExchangeEvent, Metrics, ScrapedCounts, Traces};
+use crate::state::telemetry::{self, ExchangeEvent, Metrics, ScrapedCounts, Traces};
 
 /// Event on its way to the log, the metrics, the journal and the traces.
 ///
@@ -265,9 +265,10 @@ impl Service {
     }
 }
 
-/// Creates the hook for ended exchanges, and the task that logs and counts them.
+/// Creates the hook for ended exchanges, and the task that logs and counts them while the log takes no lines.
 ///
-/// In a task, because the last bytes of a response must not wait for the log.
+/// Otherwise they are logged and counted at the end of the connection's turn: the last bytes of a response must not wait for
+/// the log, and a task would wake another thread.
 fn reported(app: &App, metrics: &Arc<Metrics>, traces: Traces) -> (EventHook, JoinHandle<()>) {
     let (events, mut queue) = mpsc::channel(EVENT_QUEUE);
     let reporter = tokio::spawn(async move {
@@ -284,8 +285,11 @@ fn reported(app: &App, metrics: &Arc<Metrics>, traces: Traces) -> (EventHook, Jo
             journal: journal.clone(),
             traces: traces.clone(),
         };
-        // If the queue is full or closed, the event is dropped here, which reports it.
-        let _ = events.try_send(ended);
+        let events = events.clone();
+        // If the log takes lines, or the queue is full or closed, the event is dropped here, which reports it.
+        turn::afterwards(move || {
+            let _ = telemetry::may_write() || events.try_send(ended).is_ok();
+        });
     };
     (Arc::new(on_end), reporter)
 }

@@ -38,6 +38,7 @@ pub mod spill;
 pub mod stated_usage;
 mod stored_responses;
 mod target;
+pub(crate) mod turn;
 pub mod upload;
 pub mod upstream;
 pub(crate) mod waiting;

@@ -29,6 +29,7 @@ use super::agent_stream::AgentStream;
 use super::certificate::Certificate;
 use super::fault::{Code, Fault};
 use super::response_body::AgentResponse;
+use super::turn::Turn;
 use super::upstream::SMALLEST_BUFFER;
 use super::{Gateway, find_route, handle};
 use crate::connections::{Connections, Peer};
@@ -296,8 +297,7 @@ where
     let connection = http
         .builder
         .serve_connection(TokioIo::new(stream), service(gateway, peer, first.clone()));
-    // Boxed: otherwise the task reserves space for its largest future for its whole lifetime.
-    let mut connection = Box::pin(watcher.watch(connection));
+    let mut connection = Turn::new(watcher.watch(connection));
     let ended = tokio::select! {
         biased;
         ended = &mut connection => ended,

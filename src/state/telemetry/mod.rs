@@ -18,7 +18,7 @@ pub(crate) use facts::{FACTS, Fact, FactValue, FilterKind, TextsOf, ValueOf};
 pub use line::size;
 pub use metrics::{Metrics, ModelPricing, ScrapedCounts};
 pub use otlp::{ParentSpan, Traces};
-pub use setup::start;
+pub use setup::{may_write, start};
 
 use std::borrow::Cow;
 use std::net::IpAddr;

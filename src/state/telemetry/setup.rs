@@ -5,6 +5,7 @@ use std::io::{self, Write, stderr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
@@ -82,6 +83,13 @@ pub fn start(log: &Log) -> Result<(), String> {
         false => lines.try_init(),
     };
     started.map_err(|error| error.to_string())
+}
+
+/// Whether a line can be written without waiting. On a terminal that the user has stopped it cannot.
+pub fn may_write() -> bool {
+    let error = stderr();
+    let mut asked = [PollFd::new(&error, PollFlags::OUT)];
+    poll(&mut asked, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(test)]
