@@ -2,6 +2,7 @@
 //! fetched later, and requests that baton cannot read.
 
 use http::{Method, Response, header};
+use tokio::sync::Mutex;
 
 use super::answer_form::is_json;
 use super::headers::Sending;
@@ -107,6 +108,9 @@ async fn count(ctx: RequestContext, store: SharedStore, keys: Vec<String>, repor
 
 /// Marks the usage of a background response as counted, if it states any. Returns whether it was not before.
 pub async fn is_first(store: &SharedStore, principal: &str, report: &LegReport) -> bool {
+    /// Held from the look-up to the mark, because two first fetches may run at once.
+    static MARKING: Mutex<()> = Mutex::const_new(());
+    let _held = MARKING.lock().await;
     let mark = format!("usage of {}", report.id);
     report.usage != Usage::default()
         && matches!(store.response_id(principal, &mark).await, Ok(None))

@@ -136,6 +136,27 @@ async fn a_background_response_is_counted_once_when_it_is_fetched() {
     }
 }
 
+/// The store takes a moment for each of the two look-ups.
+#[tokio::test]
+async fn two_first_fetches_at_once_are_counted_once() {
+    let usage = json!({"input_tokens": 40, "output_tokens": 900, "total_tokens": 940});
+    let done = typed("application/json", &response("completed", true, usage));
+    let mut acts = vec![done; 9];
+    acts[0] = typed("application/json", &response("queued", true, json!(null)));
+    let (_, proxy) = start(acts).await;
+    ask(
+        &proxy,
+        "POST /v1/responses",
+        r#"{"model":"m","background":true,"input":"x"}"#,
+    )
+    .await;
+    let fetches = (0..8).map(|_| ask(&proxy, "GET /v1/responses/resp_1", ""));
+    futures_util::future::join_all(fetches).await;
+    let events = proxy.events(9).await;
+    let counted = events.iter().filter(|event| tokens(event) == (40, 900)).count();
+    assert_eq!(counted, 1);
+}
+
 /// It was counted when it was made.
 #[tokio::test]
 async fn a_response_that_was_read_is_not_counted_when_it_is_fetched() {
