@@ -42,6 +42,7 @@ use crate::text::cost;
 use crate::text::json;
 use matches::Matches;
 pub use names::is_credential_header;
+pub use prose::is_asked_for;
 
 /// Minimum length of text to search, in bytes: the shortest credential.
 const SHORTEST: usize = 8;

@@ -3,6 +3,8 @@
 use super::matches::Matches;
 use super::names::SecretName;
 use super::values;
+use super::words::WORDS;
+use crate::text::cut::{ceil, floor};
 
 /// Maximum number of bytes from a word for a secret to the word that states it, and of a value.
 const BETWEEN: usize = 64;
@@ -10,50 +12,6 @@ const VALUE: usize = 256;
 
 /// Maximum number of words between the two: "the password for the test account is".
 const MAX_WORDS: usize = 6;
-
-/// Words for passwords, in addition to those with `pass` and `pwd`.
-pub(super) const PASSWORDS: [&str; 22] = [
-    "密码",
-    "密碼",
-    "口令",
-    "パスワード",
-    "비밀번호",
-    "암호",
-    "пароль",
-    "Пароль",
-    "mot de passe",
-    "mdp",
-    "contraseña",
-    "contrasena",
-    "clave",
-    "senha",
-    "kennwort",
-    "wachtwoord",
-    "hasło",
-    "heslo",
-    "lösenord",
-    "adgangskode",
-    "şifre",
-    "jelszó",
-];
-
-/// Words for keys, in addition to those with `key`, `token` and `secret`.
-pub(super) const KEYS: [&str; 8] = [
-    "密钥",
-    "密鑰",
-    "令牌",
-    "clé api",
-    "clave de api",
-    "chave de api",
-    "ключ api",
-    "apiキー",
-];
-
-/// Words and signs that state a value.
-const STATES: [&str; 27] = [
-    "is", "was", "are", "=", ":", "：", "=>", "->", "→", "ist", "lautet", "est", "es", "era", "é", "è",
-    "jest", "är", "er", "is:", "是", "为", "為", "は", "는", "은", "这是",
-];
 
 /// How a value follows the word for its secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -75,97 +33,118 @@ pub(super) fn at(start: usize, end: usize, name: SecretName, found: &mut Matches
     let Some((from, statement)) = value_start(text, end) else {
         return;
     };
-    let rest = &text[from..floor(text, from + VALUE)];
-    let opened = rest.chars().next().filter(|c| "\"'`“”‘’«「".contains(*c));
-    let skipped = opened.map_or(0, char::len_utf8);
+    let quoted = &text[from..floor(text, from + VALUE)];
+    let rest = quoted
+        .strip_prefix(|c| "\"'`“”‘’«「".contains(c))
+        .unwrap_or(quoted);
+    let skipped = quoted.len() - rest.len();
     let ends = |c: char| c.is_whitespace() || !c.is_ascii() || "\"'`<>()[]{},;|\\".contains(c);
-    let rest = &rest[skipped..];
-    let value = &rest[..rest.find(ends).unwrap_or(rest.len())];
+    let value = rest.split(ends).next().unwrap_or_default();
     let value = value.trim_end_matches(['.', ':', '?', ',']);
     super::worked(BETWEEN + value.len());
     let is_code = rest[value.len()..].starts_with(['(', '[', '{', '<']);
-    if !is_code && is_stated(value.as_bytes(), name, statement, opened.is_some()) {
+    if !is_code && is_stated(value.as_bytes(), name, statement, skipped > 0) {
         let from = from + skipped;
-        found.push(
-            from..from + value.len(),
-            if name == SecretName::Password {
-                "password"
-            } else {
-                "key"
-            },
-        );
+        let kind = if name == SecretName::Password {
+            "password"
+        } else {
+            "key"
+        };
+        found.push(from..from + value.len(), kind);
     }
+}
+
+/// Whether a message is the secret that the model asked for with its last words: a word, or a few with digits or signs.
+pub fn is_asked_for(text: &str, asked: &str) -> bool {
+    const MAX_ASKED: usize = 400;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_mixed = |word: &&str| word.contains(|c: char| c.is_ascii_digit() || "!@#$%^&*+=".contains(c));
+    let is_bare = match words[..] {
+        [word] => (3..=VALUE).contains(&word.len()) && !word.contains(['/', '\\']) && !word.ends_with('?'),
+        [_, _, ..] => words.len() <= 4 && words.iter().any(is_mixed),
+        [] => false,
+    };
+    let small = asked[ceil(asked, asked.len().saturating_sub(MAX_ASKED))..].to_lowercase();
+    let asks = |part: &str| {
+        let part = part.trim_matches(|c: char| c.is_whitespace() || "*`_".contains(c));
+        let named = WORDS
+            .asked_names
+            .iter()
+            .chain(&WORDS.passwords)
+            .chain(&WORDS.keys);
+        let is_named = named.into_iter().any(|name| {
+            // `Which file has the code?` and `the token limit` name no secret.
+            let mut found = part.match_indices(name);
+            found.any(|(at, _)| is_noun(part, at, at + name.len(), name))
+        });
+        is_named
+            && (part.ends_with(['?', '？', ':', '：']) || WORDS.asks.iter().any(|word| part.contains(word)))
+    };
+    is_bare
+        && small
+            .split(['\n', '。'])
+            .flat_map(|line| line.split(". "))
+            .any(asks)
+}
+
+/// Whether a part of a sentence names a secret, and not a thing that has the name before its own.
+fn is_noun(part: &str, start: usize, end: usize, name: &str) -> bool {
+    let before = part[..start].split_whitespace().next_back().unwrap_or_default();
+    let rest = &part[end..];
+    let after = rest.split_whitespace().next().unwrap_or_default();
+    let is_joined = rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let is_end = !after.starts_with(|c: char| c.is_ascii_alphabetic()) || WORDS.after_asked.contains(&after);
+    let is_whole = !part[..start].ends_with(|c: char| c.is_ascii_alphabetic());
+    !is_joined && is_end && is_whole && (name != "code" || WORDS.secret_codes.contains(&before))
 }
 
 /// Whether the word for the secret is a part of a longer one.
 fn begins_inside(text: &str, start: usize) -> bool {
-    let before = text[..start].chars().next_back();
-    before.is_some_and(|c| c.is_ascii_alphanumeric() || "_-./$\\".contains(c))
-}
-
-fn floor(text: &str, at: usize) -> usize {
-    crate::text::cut::floor(text, at)
+    text[..start].ends_with(|c: char| c.is_ascii_alphanumeric() || "_-./$\\".contains(c))
 }
 
 /// The start of a value, and how it follows the word that ends at `end`.
 fn value_start(text: &str, end: usize) -> Option<(usize, Statement)> {
     let near = &text[end..floor(text, end + BETWEEN)];
-    let first = near.chars().next()?;
     // Languages without blanks join the word and the value.
-    let is_joined = text[..end].chars().next_back().is_some_and(|c| !c.is_ascii());
-    if !(first.is_whitespace() || is_joined || first == '：' || first == ':' || first == '=') {
+    let is_joined = text[..end].ends_with(|c: char| !c.is_ascii());
+    if !(is_joined || near.starts_with(|c: char| c.is_whitespace() || "：:=".contains(c))) {
         return None;
     }
-    let near = &near[..near
-        .find(['\n', '.', '!', '?', ';', '。', '，'])
-        .unwrap_or(near.len())];
-    let mut statement = Statement::Adjacent;
-    let mut at = 0;
+    let near = near.split(['\n', '.', '!', '?', ';', '。', '，']).next()?;
+    let place = |rest: &str| end + near.len() - rest.len();
+    let mut rest = near.trim_start();
     for words in 0..=MAX_WORDS {
-        at += near[at..].len() - near[at..].trim_start().len();
-        let rest = &near[at..];
-        if let Some(len) = states(rest) {
-            let after = at + len;
-            let blanks = near[after..].len() - near[after..].trim_start().len();
-            let again = states(&near[after + blanks..]).unwrap_or(0);
-            let after = after + blanks + again;
-            let blanks = near[after..].len() - near[after..].trim_start().len();
-            statement = if words == 0 {
-                Statement::Stated
-            } else {
-                Statement::Far
+        if let Some(after) = stated(rest) {
+            let statement = match words {
+                0 => Statement::Stated,
+                _ => Statement::Far,
             };
-            return Some((end + after + blanks, statement));
+            return Some((place(stated(after).unwrap_or(after)), statement));
         }
         // The next word may be the value, or stand between.
         let word = rest.split_whitespace().next()?;
-        if let Some(named) = word.strip_suffix([':', '：'])
-            && words > 0
-            && named.chars().all(char::is_alphabetic)
-        {
-            return Some((end + at + word.len(), Statement::Far));
+        let after = &rest[word.len()..];
+        let named = word.strip_suffix([':', '：']).filter(|_| words > 0);
+        if named.is_some_and(|named| named.chars().all(char::is_alphabetic)) {
+            return Some((place(after), Statement::Far));
         }
-        let is_word = word.chars().all(|c| c.is_alphabetic() || c == '\'' || c == '-');
-        if !is_word {
-            return (words == 0).then_some((end + at, statement));
+        if !word.chars().all(|c| c.is_alphabetic() || "'-".contains(c)) {
+            return (words == 0).then_some((place(rest), Statement::Adjacent));
         }
-        at += word.len();
+        rest = after.trim_start();
     }
     None
 }
 
-/// Length of the word or sign at the start that states a value.
-fn states(text: &str) -> Option<usize> {
-    let found = STATES.iter().filter(|word| {
-        let Some(rest) = text.strip_prefix(**word) else {
-            return false;
-        };
-        let is_word = word
-            .chars()
-            .all(|c| c.is_alphabetic() && (c.is_ascii() || "éèä".contains(c)));
-        !is_word || rest.starts_with(|c: char| c.is_whitespace() || c == ':')
+/// The text after the word or sign at its start that states a value.
+fn stated(text: &str) -> Option<&str> {
+    let found = WORDS.states.iter().filter_map(|word| {
+        let rest = text.strip_prefix(word)?;
+        let is_word = word.chars().all(|c| c.is_ascii_alphabetic() || "éèä".contains(c));
+        (!is_word || rest.starts_with(|c: char| c.is_whitespace() || c == ':')).then_some(rest)
     });
-    found.map(|word| word.len()).max()
+    found.min_by_key(|rest| rest.len()).map(str::trim_start)
 }
 
 /// Whether a value is a secret, by its form and by how it is stated.
@@ -200,12 +179,13 @@ fn is_stated(value: &[u8], name: SecretName, statement: Statement, is_quoted: bo
 
 /// Whether a value is the address of a mailbox.
 fn is_mail(value: &[u8]) -> bool {
-    let Some(at) = memchr::memchr(b'@', value).filter(|at| *at > 0) else {
-        return false;
-    };
-    let host = &value[at + 1..];
-    host.contains(&b'.')
-        && host
-            .iter()
+    let host = value
+        .splitn(2, |b| *b == b'@')
+        .nth(1)
+        .filter(|_| value[0] != b'@');
+    let is_host = |host: &[u8]| {
+        host.iter()
             .all(|b| b.is_ascii_alphanumeric() || b"-.".contains(b))
+    };
+    host.is_some_and(|host| host.contains(&b'.') && is_host(host))
 }

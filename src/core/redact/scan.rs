@@ -8,6 +8,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use super::matches::Matches;
 use super::names::SecretName;
 use super::rules::{self, CredentialRule};
+use super::words::WORDS;
 use super::{assign, context, prose};
 
 /// Parts of names whose values may be secrets.
@@ -121,8 +122,8 @@ impl Keywords {
         }
         words.extend(NAMES.map(|word| (word, RuleAction::Name)));
         let word = |name| move |word| (word, RuleAction::Word(name));
-        words.extend(prose::PASSWORDS.map(word(SecretName::Password)));
-        words.extend(prose::KEYS.map(word(SecretName::Key)));
+        words.extend(WORDS.passwords.iter().copied().map(word(SecretName::Password)));
+        words.extend(WORDS.keys.iter().copied().map(word(SecretName::Key)));
         words.extend(CONTEXTS.map(|(word, place)| (word, RuleAction::Context(place))));
         let automaton = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)

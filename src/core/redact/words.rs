@@ -22,6 +22,13 @@ pub(super) struct SecretWords {
     pub(super) standins: Vec<&'static str>,
     pub(super) token_ends: Vec<&'static str>,
     pub(super) id_beginnings: Vec<&'static str>,
+    pub(super) passwords: Vec<&'static str>,
+    pub(super) keys: Vec<&'static str>,
+    pub(super) states: Vec<&'static str>,
+    pub(super) asked_names: Vec<&'static str>,
+    pub(super) asks: Vec<&'static str>,
+    pub(super) after_asked: Vec<&'static str>,
+    pub(super) secret_codes: Vec<&'static str>,
 }
 
 pub(super) static WORDS: LazyLock<SecretWords> = LazyLock::new(|| table::read(include_str!("words.toml")));

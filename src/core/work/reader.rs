@@ -7,14 +7,14 @@ use super::message::{
     IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
 };
 use super::words::WORDS;
-use super::{markers, said};
+use super::{markers, requests, said};
 use crate::agents::background::{self, BackgroundEnd};
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
 use crate::agents::{commands, may_run_commands, outcomes, secret_files, surroundings, todo};
-use crate::redact::Redactor;
+use crate::redact::{self, Redactor};
 use crate::text::cut::{ceil, floor};
 use crate::transcript::{
     AgentKind, AnswerContent, AnswerPartKind as Answer, SaidPart, ToolResult, ToolUse, TranscriptPart,
@@ -213,6 +213,7 @@ impl MessageReader<'_> {
         }
         let text = match kind {
             UserText::Summary => self.clean(&bounded(&as_quoted(text), TEXT)),
+            UserText::User if by_user && self.is_asked_for(text) => redact::mark("password"),
             _ => self.clean(&bounded(text, TEXT)),
         };
         let anchors = match kind {
@@ -226,6 +227,17 @@ impl MessageReader<'_> {
             _ => Vec::new(),
         };
         items.push(IndexedItem::Text(IndexedText { kind, text, anchors }));
+    }
+
+    /// Whether the user's words are a secret that the model asked for.
+    fn is_asked_for(&self, text: &str) -> bool {
+        let mut earlier = self.before.iter().rev();
+        let asked = earlier.find(|message| message.role == Role::Assistant);
+        let asked = asked.and_then(|message| match message.items.last() {
+            Some(IndexedItem::Text(words)) => Some(&words.text),
+            _ => None,
+        });
+        asked.is_some_and(|asked| !requests::is_reply(text) && redact::is_asked_for(text, asked))
     }
 
     fn answers_summary_request(&self) -> bool {

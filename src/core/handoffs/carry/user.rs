@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::choice::choices;
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings;
+use crate::redact;
 use crate::text::Span;
 use crate::text::prose::sentences;
 use crate::transcript::{
@@ -82,7 +83,15 @@ impl UserMessages {
             let own: Vec<String> = own.map(|own| without_sentinels(&own)).collect();
             if !own.is_empty() {
                 answered = answer.take();
-                let mut message = UserMessage::new(own.join("\n"));
+                let is_secret = |text: &str, asked: &TranscriptTurn<'_>| {
+                    !requests::is_reply(text) && redact::is_asked_for(text, &last_text(asked))
+                };
+                let mut message = UserMessage::new(match own.join("\n") {
+                    text if answered.as_ref().is_some_and(|asked| is_secret(&text, asked)) => {
+                        redact::mark("password")
+                    }
+                    text => text,
+                });
                 message.turn = at;
                 if let Some(answered) = &answered {
                     message.choices = choices(&message.typed, || last_text(answered));

@@ -167,6 +167,17 @@ fn a_reply_stands_with_what_it_answers() {
         assert_eq!(block, expected);
     }
     assert_eq!(behind(&[user("hello")], 600), "");
+    // A password that the model asked for is not quoted.
+    let block = behind(
+        &[
+            user(port),
+            model("It needs root.\nsudo password?"),
+            user("swordfish"),
+        ],
+        600,
+    );
+    assert_contains(&block, "[redacted:password]");
+    assert!(!block.contains("swordfish"), "{block}");
     // The question need not be the last sentence.
     let asked = model("There are two ways.\n**Which disk has it?**\n\nLook at its label first.");
     let block = behind(

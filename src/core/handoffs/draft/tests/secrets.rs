@@ -49,3 +49,32 @@ fn a_secret_file_is_described_by_kind_place_use_and_end() {
         assert_lacks(&text, "DATABASE_PASSWORD");
     }
 }
+
+#[test]
+fn a_password_that_the_model_asked_for_is_not_quoted() {
+    let index = |asked: &str, text: &str| indexed(&[user("Mount the disk."), model(asked), user(text)]);
+    let local = |asked: &str, text: &str| index(asked, text).local(&request(4000)).unwrap();
+    for (asked, text) in [
+        ("I need root for this.\n\n**sudo password?**", "swordfish"),
+        ("What is the password of ada on the host 10.0.0.7?", "ada / 4711"),
+        ("Please enter the verification code.", "884213"),
+        ("Please share your API key for the weather service", "wanderlust"),
+        ("请输入密码", "swordfish"),
+    ] {
+        let told = local(asked, text);
+        assert_lacks(&told, text);
+        assert_contains(&told, "[redacted:password]");
+    }
+    for (asked, text) in [
+        ("Which file has the code?", "importer"),
+        ("What is the token limit?", "4096"),
+        ("Shall I add a password field?", "yes"),
+        (
+            "The password in the settings is wrong. Which disk is it?",
+            "backup",
+        ),
+        ("sudo password?", "Use the disk of Ada instead, it has none"),
+    ] {
+        assert_contains(&local(asked, text), text);
+    }
+}
