@@ -67,35 +67,30 @@ pub fn is_asked_for(text: &str, asked: &str) -> bool {
     let small = asked[ceil(asked, asked.len().saturating_sub(MAX_ASKED))..].to_lowercase();
     let asks = |part: &str| {
         let part = part.trim_matches(|c: char| c.is_whitespace() || "*`_".contains(c));
-        let named = WORDS
-            .asked_names
-            .iter()
-            .chain(&WORDS.passwords)
-            .chain(&WORDS.keys);
-        let is_named = named.into_iter().any(|name| {
-            // `Which file has the code?` and `the token limit` name no secret.
-            let mut found = part.match_indices(name);
-            found.any(|(at, _)| is_noun(part, at, at + name.len(), name))
-        });
-        is_named
-            && (part.ends_with(['?', '？', ':', '：']) || WORDS.asks.iter().any(|word| part.contains(word)))
+        let tables = [&WORDS.asked_names, &WORDS.passwords, &WORDS.keys];
+        let names = |name: &&str| part.match_indices(*name).any(|(at, _)| is_noun(part, at, name));
+        let is_asking =
+            || part.ends_with(['?', '？', ':', '：']) || WORDS.asks.iter().any(|word| part.contains(word));
+        tables.into_iter().flatten().any(names) && is_asking()
     };
-    is_bare
-        && small
-            .split(['\n', '。'])
-            .flat_map(|line| line.split(". "))
-            .any(asks)
+    let mut lines = small.split(['\n', '。']);
+    is_bare && lines.any(|line| line.split(". ").any(asks))
 }
 
-/// Whether a part of a sentence names a secret, and not a thing that has the name before its own.
-fn is_noun(part: &str, start: usize, end: usize, name: &str) -> bool {
-    let before = part[..start].split_whitespace().next_back().unwrap_or_default();
-    let rest = &part[end..];
+/// Whether the name in a part of a sentence is that of a secret: `Which file has the code?` and `the token limit` have none.
+fn is_noun(part: &str, start: usize, name: &str) -> bool {
+    let (before, rest) = (&part[..start], &part[start + name.len()..]);
     let after = rest.split_whitespace().next().unwrap_or_default();
-    let is_joined = rest.starts_with(|c: char| c.is_ascii_alphanumeric());
     let is_end = !after.starts_with(|c: char| c.is_ascii_alphabetic()) || WORDS.after_asked.contains(&after);
-    let is_whole = !part[..start].ends_with(|c: char| c.is_ascii_alphabetic());
-    !is_joined && is_end && is_whole && (name != "code" || WORDS.secret_codes.contains(&before))
+    let is_code = || {
+        WORDS
+            .secret_codes
+            .iter()
+            .any(|word| before.trim_end().ends_with(word))
+    };
+    let is_whole = !before.ends_with(|c: char| c.is_ascii_alphabetic())
+        && !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+    is_whole && is_end && (name != "code" || is_code())
 }
 
 /// Whether the word for the secret is a part of a longer one.

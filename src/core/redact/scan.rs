@@ -11,64 +11,8 @@ use super::rules::{self, CredentialRule};
 use super::words::WORDS;
 use super::{assign, context, prose};
 
-/// Parts of names whose values may be secrets.
-const NAMES: [&str; 13] = [
-    "key",
-    "token",
-    "secret",
-    "pass",
-    "pwd",
-    "_pw",
-    "credential",
-    "creds",
-    "auth",
-    "cookie",
-    "mnemonic",
-    "seed",
-    "jwt",
-];
-
 /// Keywords of contexts, with the context that each belongs to.
-const CONTEXTS: [(&str, ScanContext); 38] = [
-    // Words in base64, in each of the three alignments that a byte can have. They occur as keys in Kubernetes
-    // and CI, and in files of credentials.
-    //
-    // "-----BEGIN "
-    ("LS0tLS1CRUdJTi", ScanContext::Encoded),
-    ("0tLS0tQkVHSU4g", ScanContext::Encoded),
-    ("tLS0tLUJFR0lOI", ScanContext::Encoded),
-    // "private_key"
-    ("cHJpdmF0ZV9rZX", ScanContext::Encoded),
-    ("ByaXZhdGVfa2V5", ScanContext::Encoded),
-    ("wcml2YXRlX2tle", ScanContext::Encoded),
-    // "sk-ant-"
-    ("c2stYW50L", ScanContext::Encoded),
-    ("NrLWFudC", ScanContext::Encoded),
-    ("zay1hbnQt", ScanContext::Encoded),
-    // "_API_KEY="
-    ("X0FQSV9LRVk9", ScanContext::Encoded),
-    ("9BUElfS0VZP", ScanContext::Encoded),
-    ("fQVBJX0tFWT", ScanContext::Encoded),
-    // "_TOKEN="
-    ("X1RPS0VOP", ScanContext::Encoded),
-    ("9UT0tFTj", ScanContext::Encoded),
-    ("fVE9LRU49", ScanContext::Encoded),
-    // "_SECRET="
-    ("X1NFQ1JFVD", ScanContext::Encoded),
-    ("9TRUNSRVQ9", ScanContext::Encoded),
-    ("fU0VDUkVUP", ScanContext::Encoded),
-    // "PASSWORD="
-    ("UEFTU1dPUkQ9", ScanContext::Encoded),
-    ("BBU1NXT1JEP", ScanContext::Encoded),
-    ("QQVNTV09SRD", ScanContext::Encoded),
-    // "SECRET_KEY="
-    ("U0VDUkVUX0tFWT", ScanContext::Encoded),
-    ("NFQ1JFVF9LRVk9", ScanContext::Encoded),
-    ("TRUNSRVRfS0VZP", ScanContext::Encoded),
-    // "_ACCESS_KEY="
-    ("X0FDQ0VTU19LRVk9", ScanContext::Encoded),
-    ("9BQ0NFU1NfS0VZP", ScanContext::Encoded),
-    ("fQUNDRVNTX0tFWT", ScanContext::Encoded),
+const CONTEXTS: [(&str, ScanContext); 11] = [
     ("PRIVATE KEY", ScanContext::Pem),
     ("eyJ", ScanContext::Jwt),
     ("://", ScanContext::Url),
@@ -120,10 +64,12 @@ impl Keywords {
             let act = RuleAction::Rule(u16::try_from(n).unwrap_or(u16::MAX));
             words.extend(rule.keywords.iter().map(|word| (*word, act)));
         }
-        words.extend(NAMES.map(|word| (word, RuleAction::Name)));
+        words.extend(WORDS.names.iter().map(|word| (*word, RuleAction::Name)));
         let word = |name| move |word| (word, RuleAction::Word(name));
         words.extend(WORDS.passwords.iter().copied().map(word(SecretName::Password)));
         words.extend(WORDS.keys.iter().copied().map(word(SecretName::Key)));
+        let encoded = RuleAction::Context(ScanContext::Encoded);
+        words.extend(WORDS.encoded.iter().map(|word| (*word, encoded)));
         words.extend(CONTEXTS.map(|(word, place)| (word, RuleAction::Context(place))));
         let automaton = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)

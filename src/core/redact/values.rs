@@ -271,21 +271,10 @@ pub(super) fn is_secret_member(value: &[u8], name: SecretName) -> bool {
 
 /// Offset of the credential after a scheme of HTTP authentication.
 pub(super) fn schemed(value: &[u8]) -> Option<usize> {
-    const SCHEMES: [&str; 9] = [
-        "bearer ",
-        "basic ",
-        "token ",
-        "apikey ",
-        "api-key ",
-        "bot ",
-        "digest ",
-        "negotiate ",
-        "key ",
-    ];
-    let begins = |scheme: &&str| {
+    let begins = |scheme: &&&str| {
         value.len() > scheme.len() && value[..scheme.len()].eq_ignore_ascii_case(scheme.as_bytes())
     };
-    SCHEMES.into_iter().find(begins).map(|scheme| scheme.len())
+    WORDS.schemes.iter().find(begins).map(|scheme| scheme.len())
 }
 
 /// Whether a path segment is a credential: long, and not a word, a version, a model, or a provider's id.
