@@ -17,7 +17,9 @@ use self::shown::{is_last_program, is_matched, shown};
 use self::single::{
     Purpose, asks, bare, name_of_program, prepares, program, purpose, step_looks, without_quoted,
 };
-pub use self::single::{aim, is_probe, is_read_only, is_silent_if_good, name_of, program_of, says_if_bad};
+pub use self::single::{
+    aim, is_misread, is_probe, is_program, is_read_only, is_silent_if_good, name_of, program_of, says_if_bad,
+};
 use self::steps::{CommandJoint, steps};
 pub use self::texts::without_texts;
 pub use self::working_dirs::joined;
@@ -180,12 +182,8 @@ fn joins_other(steps: &[(&str, CommandJoint)], plain: &str, i: usize, purpose: C
 
 /// Whether a command checks something else, so that its closing lines are not those of a check with this purpose.
 fn is_other_check(plain: &str, purpose: CommandPurpose) -> bool {
-    /// Programs with the same closing lines for all purposes.
-    const ALIKE: [&str; 8] = [
-        "mvn", "mvnw", "gradle", "gradlew", "dotnet", "bazel", "make", "just",
-    ];
     purpose_of(plain).is_some_and(|of| of != purpose && of.verifies())
-        && !ALIKE.contains(&name_of_program(plain))
+        && !WORDS.alike.contains(&name_of_program(plain))
 }
 
 fn purpose_of(plain: &str) -> Option<CommandPurpose> {
@@ -276,19 +274,10 @@ pub fn prints_stored_text(line: &str) -> bool {
 
 /// Whether a command prints stored text, and more of it than names.
 fn prints_stored(name: &str, plain: &str) -> bool {
-    /// With these options git prints the names of files, or one line for each commit that begins with its hash.
-    const NAMES: [&str; 6] = [
-        "--oneline",
-        "--stat",
-        "--shortstat",
-        "--numstat",
-        "--name-only",
-        "--name-status",
-    ];
     let has = |some: &[&str]| plain.split_whitespace().any(|word| some.contains(&word));
     match name {
         // These programs print stored text only with some of their subcommands.
-        "git" => has(&WORDS.git_prints) && !(has(&["log", "diff"]) && has(&NAMES)),
+        "git" => has(&WORDS.git_prints) && !(has(&["log", "diff"]) && has(&WORDS.git_names)),
         "docker" | "kubectl" | "podman" => has(&["logs"]),
         _ => WORDS.prints.contains(&name) || WORDS.filters.contains(&name),
     }

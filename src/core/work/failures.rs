@@ -18,6 +18,9 @@ const MAX_UNSHOWN: usize = 2;
 /// Maximum number of calls from a failed one to the one that corrects it.
 const MAX_CORRECTION: usize = 4;
 
+/// Number of further successful edits that end the interest in a failed one.
+const MAX_EDITS: usize = 3;
+
 /// Maximum size of a reported command in bytes.
 pub(crate) const MAX_COMMAND_BYTES: usize = 400;
 
@@ -61,9 +64,23 @@ struct OpenFailure<'i> {
     aim: Option<String>,
     /// The turn since which it is unknown whether the command still fails.
     unknown_since: Option<usize>,
+    /// Number of successful edits since, if this is an edit.
+    edits: usize,
 }
 
-impl OpenFailure<'_> {
+impl<'i> OpenFailure<'i> {
+    fn of_call(failed: CompletedCall<'i>) -> Self {
+        Self {
+            failed,
+            directory: None,
+            keys: Vec::new(),
+            is_traceable: false,
+            aim: None,
+            unknown_since: None,
+            edits: 0,
+        }
+    }
+
     /// Whether a later line is the same line, possibly in the same directory.
     fn is_line(&self, line: &CompletedCall<'_>, directory: Option<&str>) -> bool {
         self.is_there(directory) && settles(line.call, self.failed.call)
@@ -117,10 +134,16 @@ impl OpenFailure<'_> {
             && (is_end() || is_same_program() == Some(true))
     }
 
-    /// Whether the failed line started a service, and this one starts one that runs with the same program.
+    /// Whether the failed line was to start a service, and this one starts one that runs with a program that it names.
     fn is_restarted_by(&self, shell: &ShellLine<'_, '_>) -> bool {
+        let Some(program) = shell.serves.as_deref() else {
+            return false;
+        };
         let is_service = |key: &RunKey| {
-            key.0 == CommandPurpose::Serve && key.1.split(' ').next() == shell.serves.as_deref()
+            let mut words = key.1.split(' ');
+            let is_same = words.next() == Some(program) && key.0 == CommandPurpose::Serve;
+            // A command in the background that names the program may be a target: `make run-uvicorn`.
+            is_same || self.failed.outcome.is_over && words.any(|word| word.contains(program))
         };
         !self.keys.is_empty() && self.keys.iter().all(is_service)
     }
@@ -133,6 +156,42 @@ impl OpenFailure<'_> {
         };
         let detail = outcome.detail.as_deref().unwrap_or_default();
         detail.contains(error.as_str()) || outcome.lines.contains(error)
+    }
+
+    /// Whether nothing is left to do about the failure after another call.
+    ///
+    /// A line that its shell could not read ran nothing, and an edit is over if its file was changed or others followed.
+    fn is_overtaken_by(&mut self, done: &CompletedCall<'_>) -> bool {
+        let call = self.failed.call;
+        if done.call.command.is_some() && call.command.is_some() && is_misread(self.failed.outcome) {
+            return true;
+        }
+        if done.outcome.is_error() || !is_edit(call) {
+            return false;
+        }
+        let is_changed = |(path, _): &(String, _)| match &done.call.command {
+            Some(line) if !done.call.is_read_only => line.contains(file_name(path)),
+            _ => false,
+        };
+        self.edits += usize::from(is_edit(done.call));
+        self.edits >= MAX_EDITS || call.paths.iter().any(is_changed)
+    }
+
+    /// Whether a failure of an earlier turn still matters: that of a check or of a known command, or one that the report names.
+    fn is_remembered(&self, report: &str) -> bool {
+        let call = self.failed.call;
+        let is_clear = self.unknown_since.is_none();
+        let is_known = |key: &RunKey| key.0.verifies() || is_clear && key.0 != CommandPurpose::Script;
+        let named = match call.command.as_deref().map(commands::program_of) {
+            Some(program) => program.map(|(name, word)| [Some(name), word]),
+            None => Some([Some(&*call.name), call.paths.first().map(|(path, _)| &**path)]),
+        };
+        let mut names = named.into_iter().flatten().flatten().map(file_name);
+        // A tool that no table lists may run checks.
+        let may_check = call.kind == ToolKind::Other && may_run_commands(&call.name);
+        may_check
+            || self.keys.iter().any(is_known)
+            || names.any(|name| name.len() > 1 && report.contains(name))
     }
 
     /// Whether the line is a loop or the like that checks nothing, and its commands may have run again since.
@@ -157,6 +216,9 @@ impl<'i> Failures<'i> {
     pub(crate) fn apply_line(&mut self, line: &CompletedCall<'i>, shell: &ShellLine<'_, '_>) {
         let has_failed = line.outcome.is_error();
         self.0.retain_mut(|failure| {
+            if failure.is_overtaken_by(line) {
+                return false;
+            }
             let is_reached =
                 shell.aim.is_some() && shell.aim == failure.aim && failure.is_there(shell.directory);
             if is_reached || failure.is_corrected_by(line, shell) || failure.is_restarted_by(shell) {
@@ -188,12 +250,11 @@ impl<'i> Failures<'i> {
             let keys: Vec<RunKey> = failing.map(|keyed| keyed.key.clone()).collect();
             self.bound_unshown(line, &keys);
             self.push(OpenFailure {
-                failed: *line,
                 directory: shell.directory.map(str::to_owned),
                 keys,
                 is_traceable: shell.is_traceable,
                 aim: aim_of(line.call, shell.runs),
-                unknown_since: None,
+                ..OpenFailure::of_call(*line)
             });
         }
     }
@@ -201,19 +262,14 @@ impl<'i> Failures<'i> {
     /// Applies a call of any tool but a shell.
     pub(crate) fn apply_call(&mut self, done: &CompletedCall<'i>) {
         match done.outcome.is_error() {
-            false => self.0.retain(|failure| !settles(done.call, failure.failed.call)),
+            false => self.0.retain_mut(|failure| {
+                !settles(done.call, failure.failed.call) && !failure.is_overtaken_by(done)
+            }),
             // A failed reading is an answer. The end of a session belongs to its command.
             true if is_asking(done.call) => {}
             true => {
                 self.0.retain(|failure| !is_same(failure.failed.call, done.call));
-                self.push(OpenFailure {
-                    failed: *done,
-                    directory: None,
-                    keys: Vec::new(),
-                    is_traceable: false,
-                    aim: None,
-                    unknown_since: None,
-                });
+                self.push(OpenFailure::of_call(*done));
             }
         }
     }
@@ -252,12 +308,30 @@ impl<'i> Failures<'i> {
         }
     }
 
-    pub(crate) fn all(self) -> Vec<SeenFailure> {
-        self.0
-            .iter()
-            .filter(|failure| !failure.is_over())
-            .map(seen)
-            .collect()
+    /// Ends a turn with the model's report, which is about the result and not about each attempt.
+    pub(crate) fn report(&mut self, report: &str) {
+        self.0.retain(|failure| {
+            let call = failure.failed.call;
+            let is_program = || call.command.as_deref().is_some_and(commands::is_program);
+            !is_edit(call) && (!is_program() || failure.is_remembered(report))
+        });
+    }
+
+    /// The failures that matter in the turn `last`. The model's last report names those that were not tried again.
+    ///
+    /// Nobody knows whether an earlier failure still holds, except for that of a check, whose last run it is.
+    pub(crate) fn all(self, last: usize, report: &str) -> Vec<SeenFailure> {
+        let open = self.0.into_iter().filter_map(|mut failure| {
+            let next = failure.failed.turn + 1;
+            if failure.is_over() || next < last && !failure.is_remembered(report) {
+                return None;
+            }
+            if next < last && !failure.keys.iter().any(|key| key.0.verifies()) {
+                failure.unknown_since.get_or_insert(next);
+            }
+            Some(seen(&failure))
+        });
+        open.collect()
     }
 }
 
@@ -298,6 +372,21 @@ fn is_asking(call: &IndexedCall) -> bool {
     matches!(call.kind, ToolKind::Read | ToolKind::Search) || call.background.is_some()
 }
 
+/// Whether a call changes files by itself.
+fn is_edit(call: &IndexedCall) -> bool {
+    let is_patch = |line: &str| commands::program_of(line).is_some_and(|(name, _)| name == "apply_patch");
+    call.kind.changes() || call.command.as_deref().is_some_and(is_patch)
+}
+
+/// Whether a shell could not read its line, and so ran nothing of it.
+fn is_misread(outcome: &IndexedResult) -> bool {
+    outcome.lines.iter().any(|line| commands::is_misread(line))
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
 fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
     a.name == b.name && a.about == b.about
 }
@@ -313,5 +402,5 @@ pub(crate) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
     }
     let path = |call: &IndexedCall| call.paths.first().map(|(path, _)| path.clone());
     is_same(good, failed)
-        || good.kind.changes() && failed.kind.changes() && path(good).is_some() && path(good) == path(failed)
+        || is_edit(good) && is_edit(failed) && path(good).is_some() && path(good) == path(failed)
 }

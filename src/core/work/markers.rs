@@ -146,15 +146,16 @@ fn is_stated(class: SentenceClass, small: &str) -> bool {
         SentenceClass::Blocker => !asks(),
         // A sentence about one case, or about the next step in that case, reports no attempt.
         SentenceClass::DeadEnd => {
-            let now = ["doesn't work", "does not work"]
-                .iter()
-                .find_map(|words| small.split_once(words));
-            now.is_none_or(|(before, after)| {
-                let mut before = words(before);
-                let mut after = words(after);
-                !before.any(|word| matches!(word, "if" | "when" | "case"))
-                    && !matches!(after.next(), Some("if" | "when" | "unless" | "for"))
-            })
+            const CASES: [&str; 7] = ["if", "unless", "case", "would", "might", "could", "should"];
+            let split = |all: &[&str]| all.iter().find_map(|words| small.split_once(words));
+            let is_case = |text| words(text).any(|word| CASES.contains(&word));
+            let now = split(&["doesn't work", "does not work"]);
+            let is_general = now.is_some_and(|(before, after)| {
+                words(before).any(|word| word == "when")
+                    || matches!(words(after).next(), Some("if" | "when" | "unless" | "for"))
+            });
+            let told = split(&["did not work", "didn't work", "dead end", "failed because"]);
+            !is_general && !now.or(told).is_some_and(|(before, _)| is_case(before))
         }
         _ => true,
     }
@@ -214,6 +215,7 @@ mod tests {
             "If that doesn't work, restart the shop.",
             "The offer does not work when the shop is closed.",
             "A slow cache doesn't work for large carts.",
+            "If the build failed because of the lock, remove it.",
         ] {
             assert_eq!(classes(text), [], "{text}");
         }

@@ -151,11 +151,17 @@ impl LastEffects {
     }
 
     /// All effects, oldest first, except for unknown ones of commands whose failure did not matter.
-    pub(crate) fn all(self) -> Vec<SeenEffect> {
+    ///
+    /// `last` is the number of the last turn. Commands in the background of earlier turns may have ended, except for services.
+    pub(crate) fn all(self, last: usize) -> Vec<SeenEffect> {
         let matters = |effect: &SeenEffect| {
             effect.passed.is_some() || effect.is_running || !effect.hides_failure || !effect.lines.is_empty()
         };
         let mut effects: Vec<SeenEffect> = self.last.into_values().filter(matters).collect();
+        for effect in &mut effects {
+            let is_service = effect.purpose == CommandPurpose::Serve;
+            effect.may_have_ended |= effect.is_running && !is_service && effect.turn < last;
+        }
         effects.sort_by(|a, b| {
             (a.turn, a.call, a.purpose, &a.command).cmp(&(b.turn, b.call, b.purpose, &b.command))
         });

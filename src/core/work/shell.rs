@@ -58,7 +58,9 @@ impl<'i> TranscriptWalk<'i> {
         let has_worked = outcome.failed == Some(false);
         let serves = |keyed: &&KeyedCommand<'_, '_>| {
             let is_up = matches!(keyed.run.end(&end), RunEnd::Passed | RunEnd::Running);
-            keyed.run.purpose == CommandPurpose::Serve && (is_up || keyed.run.is_detached)
+            // A command that was stopped in the background had run until then.
+            let was_up = outcome.is_over && end.code.is_none();
+            keyed.run.purpose == CommandPurpose::Serve && (is_up || was_up || keyed.run.is_detached)
         };
         let program = |keyed: &KeyedCommand<'_, '_>| Some(keyed.key.1.split(' ').next()?.to_owned());
         let line = ShellLine {

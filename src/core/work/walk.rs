@@ -9,7 +9,7 @@ use super::failures::{CompletedCall, Failures, settles};
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use super::repository::RepositoryState;
 use super::runs::{LastEffects, VerificationRuns};
-use super::turns::{IndexedTurn, answers, calls};
+use super::turns::{IndexedTurn, TurnEnd, answers, calls};
 use super::whereabouts::ShellDirectory;
 use super::{SeenCommand, SeenFacts, SeenStatement, VerdictFile, Whereabouts};
 use crate::agents::files::{self, FileChange};
@@ -66,6 +66,8 @@ pub(crate) struct TranscriptWalk<'i> {
     /// The last failed call of the turn.
     last_failed: Option<&'i IndexedCall>,
     reply: LastReply<'i>,
+    /// The model's words at the end of the last turn that it ended.
+    report: &'i str,
 }
 
 /// The model's text directly before a call.
@@ -131,7 +133,12 @@ impl<'i> TranscriptWalk<'i> {
                     }
                 }
             }
+            if matches!(turn.ended, TurnEnd::Answered | TurnEnd::Question) {
+                self.report = turn.replies.last().map_or("", |reply| &reply.text);
+                self.failures.report(self.report);
+            }
         }
+        self.seen.turns = turns.len();
     }
 
     /// Handles missing calls: the known state may be out of date.
@@ -324,7 +331,7 @@ impl<'i> TranscriptWalk<'i> {
     pub(crate) fn ended(self) -> (SeenFacts, LeftOpen<'i>) {
         let secrets = self.secrets.iter();
         let secrets = secrets.map(|secret| SeenStatement::new(secret.words(&self.whereabouts), secret.turn));
-        let effects = self.effects.all();
+        let effects = self.effects.all(self.seen.turns);
         let services = effects.iter().filter(|effect| effect.serves());
         let services =
             services.map(|effect| SeenStatement::new(one_line(&effect.command, MAX_LINE_BYTES), effect.turn));
@@ -336,7 +343,7 @@ impl<'i> TranscriptWalk<'i> {
             files: self.files.all(true),
             doubtful_files: self.files.all(false),
             commands: once(self.seen.commands),
-            failures: self.failures.all(),
+            failures: self.failures.all(self.seen.turns, self.report),
             secrets: secrets.collect(),
             branch: self.repository.branch,
             good_commit: self.repository.good,

@@ -17,36 +17,24 @@ pub struct LinePart<'l> {
 
 /// Divides a line at the commands that only print a mark. The first part may be empty.
 pub fn marked_parts(line: &str) -> Vec<LinePart<'_>> {
-    let steps = steps(line);
-    let start = |text: &str| text.as_ptr() as usize - line.as_ptr() as usize;
-    let end = |text: &str| start(text) + text.len();
-    let mut parts = vec![LinePart { mark: "", line: "" }];
-    let (mut from, mut to) = (0, 0);
-    for (text, joint) in &steps {
+    let begins = |text: &str| text.as_ptr() as usize - line.as_ptr() as usize;
+    let own = |text| str::trim_matches(text, [';', '&', '\n', ' ']);
+    let (mut parts, mut mark, mut from) = (Vec::new(), "", 0);
+    for (text, joint) in steps(line) {
         let is_whole = matches!(joint, CommandJoint::Then | CommandJoint::And);
-        match mark(text).filter(|_| is_whole && parts.len() < MAX_PARTS) {
-            Some(mark) => {
-                if let Some(part) = parts.last_mut() {
-                    part.line = line[from..to.max(from)].trim();
-                }
-                parts.push(LinePart { mark, line: "" });
-                from = end(text);
-                to = from;
-            }
-            None => to = end(text),
+        if let Some(next) = printed(text).filter(|_| is_whole && parts.len() + 1 < MAX_PARTS) {
+            let line = own(&line[from..begins(text)]);
+            parts.push(LinePart { mark, line });
+            (mark, from) = (next, begins(text) + text.len());
         }
     }
-    if let Some(part) = parts.last_mut() {
-        part.line = line[from..].trim_start_matches([';', '&', '\n', ' ']);
-    }
-    for part in &mut parts {
-        part.line = part.line.trim_start_matches([';', '&', '\n', ' ']);
-    }
+    let line = line[from..].trim_start_matches([';', '&', '\n', ' ']);
+    parts.push(LinePart { mark, line });
     parts
 }
 
 /// The line that a command prints, if it only prints one that no other program is likely to print.
-fn mark(text: &str) -> Option<&str> {
+fn printed(text: &str) -> Option<&str> {
     const PRINTS: [&str; 3] = ["echo ", "Write-Output ", "Write-Host "];
     let text = bare(text);
     let text = PRINTS.iter().find_map(|name| text.strip_prefix(name))?.trim();

@@ -80,9 +80,10 @@ pub fn is_probe(line: &str) -> bool {
         texts.map(|text| text.trim().trim_start_matches(['(', '{', '!', ' ']))
     };
     let first = plain().find(|step| !prepares(step));
-    // A failed check after a probe is a failure.
-    let first =
-        first.filter(|_| !plain().any(|step| purpose(step).is_some_and(|purpose| purpose.of.verifies())));
+    // A recognized command after a probe may be the one that failed.
+    let first = first.filter(|_| {
+        !plain().any(|step| purpose(step).is_some_and(|purpose| purpose.of != CommandPurpose::Script))
+    });
     let mut ends = first.into_iter().chain(plain().next_back());
     ends.any(probes)
 }
@@ -119,6 +120,29 @@ pub fn program_of(line: &str) -> Option<(&str, Option<&str>)> {
         program(plain.split_whitespace().next().unwrap_or_default()),
         plain.split_whitespace().nth(1).filter(is_name),
     ))
+}
+
+/// Whether a line passes a program to its interpreter: `python -c "…"`, `node - <<EOF`.
+pub fn is_program(line: &str) -> bool {
+    let is_inline = |(text, _): &(&str, _)| {
+        let mut words = bare(text).split_whitespace();
+        words
+            .next()
+            .is_some_and(|word| WORDS.interpreters.contains(&program(word)))
+            && words
+                .next()
+                .is_some_and(|word| matches!(word, "-c" | "-e" | "-" | "-r") || word.starts_with("<<"))
+    };
+    steps(line).iter().any(is_inline)
+}
+
+/// Whether a line of output is the complaint of a shell that could not read its command, and so ran nothing of it.
+pub fn is_misread(line: &str) -> bool {
+    let small = line.to_lowercase();
+    let by_shell = WORDS
+        .shells
+        .contains(&program(line.split(':').next().unwrap_or_default()));
+    by_shell && WORDS.misread.iter().any(|words| small.contains(words)) || small.contains("parsererror")
 }
 
 /// The last command of a line that does more than print, filter or prepare, as [`name_of`] it.

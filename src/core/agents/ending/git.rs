@@ -1,51 +1,8 @@
 //! Output of git that shows the success of a command.
 
+use crate::agents::command_table::{NamedWords, WORDS};
 use crate::agents::commands;
 use crate::agents::outcomes::names_commit;
-
-/// Beginnings of the lines that report a failure of git, in its languages.
-const COMPLAINTS: [&str; 26] = [
-    "error:",
-    "fatal:",
-    "! [",
-    "CONFLICT",
-    "hint: ",
-    "usage: git",
-    "Aborting",
-    "Could not apply",
-    "Fehler",
-    "Schwerwiegend",
-    "erreur",
-    "fatal :",
-    "fatale:",
-    "errore:",
-    "erro:",
-    "fel:",
-    "fout:",
-    "致命",
-    "错误",
-    "錯誤",
-    "エラー",
-    "ошибка",
-    "фатальн",
-    "오류",
-    "치명적",
-    "błąd",
-];
-
-/// Complaints that only git prints, and only if the command itself failed.
-const FAILURES: [&str; 10] = [
-    "fatal:",
-    "fatal :",
-    "fatale:",
-    "致命",
-    "фатальн",
-    "치명적",
-    "! [",
-    "CONFLICT",
-    "error: failed to push",
-    "Schwerwiegend",
-];
 
 /// The lines of an output. PowerShell puts the name of the program before the first line of its errors.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
@@ -55,35 +12,17 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether git reports a failure in the output of a line.
 pub(super) fn complains(command: &str, text: &str) -> bool {
-    let mut lines = lines(text);
-    command.contains("git ") && lines.any(|line| COMPLAINTS.iter().any(|begins| line.starts_with(begins)))
+    command.contains("git ") && has_line(text, &WORDS.git_complaints)
 }
 
-/// Whether the only git command of a line reports that it failed.
-fn has_failed(command: &str, text: &str) -> bool {
-    let begins = |line: &str| FAILURES.iter().any(|begins| line.starts_with(begins));
-    command.matches("git ").count() == 1 && !command.contains("git log") && lines(text).any(begins)
+fn has_line(text: &str, begins: &[&str]) -> bool {
+    lines(text).any(|line| begins.iter().any(|begins| line.starts_with(begins)))
 }
-
-/// Commands with the beginnings of the lines that they print on success, and on nothing else.
-const SUCCESSES: [(&str, &[&str]); 11] = [
-    ("commit", &[]),
-    ("cherry-pick", &[]),
-    ("revert", &[]),
-    ("push", &["To ", "Everything up-to-date"]),
-    ("merge", &["Already up to date", "Fast-forward", "Merge made by "]),
-    ("rebase", &["Successfully rebased", "Current branch "]),
-    ("stash", &["Saved working directory", "Dropped "]),
-    ("checkout", &["Switched to ", "Already on "]),
-    ("switch", &["Switched to ", "Already on "]),
-    ("worktree", &["HEAD is now at "]),
-    ("reset", &["HEAD is now at "]),
-];
 
 /// Git's reports about the commands of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct GitEnds {
-    /// The commands of [`SUCCESSES`] that succeeded as often as the line has them, as bits.
+    /// The commands of `git_successes` that succeeded as often as the line has them, as bits.
     succeeded: u16,
     /// Whether the line has one git command, which failed.
     pub(super) has_failed: bool,
@@ -96,33 +35,34 @@ impl GitEnds {
             return Self::default();
         }
         let complains = complains(command, text);
-        let succeeds = |(name, begins): &(&str, &[&str])| {
+        let succeeds = |row: &NamedWords| {
             // The words may also be part of a message, and then count once more.
-            let ran = command.matches(&format!("git {name}")).count();
-            let says = |line: &&str| match *name {
-                "push" => begins.iter().any(|begins| line.starts_with(begins)) || updates_ref(line),
-                _ if begins.is_empty() => names_commit(line),
-                _ => begins.iter().any(|begins| line.starts_with(begins)),
+            let ran = command.matches(&format!("git {}", row.name)).count();
+            let says = |line: &&str| match row.words[..] {
+                [] => names_commit(line),
+                ref begins => {
+                    begins.iter().any(|begins| line.starts_with(begins))
+                        || row.name == "push" && updates_ref(line)
+                }
             };
+            let is_commit = row.name == "commit";
             let is_said = ran > 0 && lines(text).filter(says).count() >= ran;
-            (is_said || *name == "commit" && shows_commit(command, text)) && (!complains || *name == "commit")
+            (is_said || is_commit && shows_commit(command, text)) && (!complains || is_commit)
         };
-        let bits = SUCCESSES.iter().enumerate().filter(|(_, row)| succeeds(row));
+        let rows = WORDS.git_successes.iter().enumerate();
+        let is_only = command.matches("git ").count() == 1 && !command.contains("git log");
         Self {
-            succeeded: bits.fold(0, |bits, (at, _)| bits | (1 << at)),
-            has_failed: has_failed(command, text),
+            succeeded: rows.fold(0, |bits, (at, row)| bits | u16::from(succeeds(row)) << at),
+            has_failed: is_only && has_line(text, &WORDS.git_failures),
         }
     }
 
     /// Whether this command succeeded.
     pub(super) fn has_passed(self, command: &str) -> bool {
         let name = commands::name_of(command);
-        let mut words = name.split(' ');
-        let is_git = words.next() == Some("git");
-        let at = words
-            .next()
-            .and_then(|name| SUCCESSES.iter().position(|row| row.0 == name));
-        is_git && at.is_some_and(|at| self.succeeded & (1 << at) != 0)
+        let name = name.strip_prefix("git ").and_then(|rest| rest.split(' ').next());
+        let at = WORDS.git_successes.iter().position(|row| Some(row.name) == name);
+        at.is_some_and(|at| self.succeeded & (1 << at) != 0)
     }
 }
 

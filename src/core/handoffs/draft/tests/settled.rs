@@ -51,14 +51,21 @@ fn a_service_that_was_stopped_or_ended_is_not_told_as_started() {
         &local(&all),
         "Failed, and not yet settled:\n- `uvicorn shop:app --reload` (exit 1)",
     );
+    all.extend(background("make run-uvicorn", "b6"));
+    let ended = "<status>failed</status>\n\n<exit_code>2</exit_code>";
+    all.extend(output("b6", ended));
+    assert_contains(&local(&all), "`make run-uvicorn` (exit 2)");
     all.extend(background("uvicorn shop.main:app --port 4009", "b5"));
     let told = local(&all);
     assert_lacks(&told, "Failed, and not yet settled");
     assert_lacks(&told, "gunicorn");
     assert_contains(
         &told,
-        "- `uvicorn shop.main:app --port 4009`: started in the background (turn 1, call 9)",
+        "- `uvicorn shop.main:app --port 4009`: started in the background (turn 1, call 11)",
     );
+    // It had run until it was stopped.
+    all.extend(stop("b5"));
+    assert_lacks(&local(&all), "Failed, and not yet settled");
 }
 
 #[test]
@@ -143,4 +150,81 @@ fn a_failure_is_settled_by_the_same_command_in_other_words() {
     let told = local(&all);
     assert_contains(&told, "> error: too fast");
     assert_contains(&told, "> no module a");
+}
+
+#[test]
+fn an_attempt_is_over_when_others_succeeded_or_the_model_reported() {
+    let edit = |path: &str, output: &str| {
+        called(
+            "Edit",
+            json!({"file_path": path, "old_string": "a", "new_string": "b"}),
+            output,
+        )
+    };
+    let missing = "<tool_use_error>String to replace not found in file.</tool_use_error>";
+    let open = |all: &[Value], name: &str| local(all).contains(name);
+    // Another tool or a command changed the file, or three other edits succeeded.
+    let mut all = vec![user("Rename it.")];
+    all.extend(failing(edit("/w/shop.rs", missing)));
+    assert!(open(&all, "- Edit /w/shop.rs: "));
+    let mut by_command = all.clone();
+    by_command.extend(ran("sed -i s/a/b/ shop.rs", ""));
+    assert!(!open(&by_command, "- Edit /w/shop.rs: "));
+    for n in 0..3 {
+        assert!(open(&all, "- Edit /w/shop.rs: "), "{n}");
+        all.extend(edit(&format!("/w/other{n}.rs"), "The file has been updated."));
+    }
+    assert!(!open(&all, "- Edit /w/shop.rs: "));
+    // The shell ran nothing of a line that it could not read.
+    all.extend(ran(
+        "echo \"it's",
+        "Exit code 2\nbash: -c: line 1: unexpected EOF while looking for matching `\"'",
+    ));
+    assert!(open(&all, "unexpected EOF"));
+    all.extend(ran("ls", "a"));
+    assert!(!open(&all, "unexpected EOF"));
+    for line in ["hostname -I", "curl -sI http://localhost:4001/", "lsblk /dev/sda"] {
+        all.extend(ran(line, "Exit code 1\nnone"));
+    }
+    assert!(!open(&all, "Failed, and not yet settled"));
+    all.extend(failing(edit("/w/last.rs", missing)));
+    all.extend(ran("python3 -c 'import zz'", "Exit code 1\nno module zz"));
+    all.extend(ran("./walk.sh --all", "Exit code 3\nno route"));
+    all.extend(ran(
+        "cat Cargo.toml && cargo test",
+        "Exit code 101\nerror: test failed",
+    ));
+    all.push(model("Nearly done: walk.sh finds no route."));
+    let told = local(&all);
+    assert_lacks(&told, "last.rs");
+    assert_lacks(&told, "no module zz");
+    for line in ["./walk.sh --all", "cargo test"] {
+        assert_contains(&told, &format!("{line}` (exit "));
+    }
+    // Later only known commands and those that the last report names stay.
+    all.extend(ran("./climb.sh", "Exit code 4\nno disk"));
+    for words in ["And the page?", "And the logo?", "And the menu?"] {
+        all.push(user(words));
+        all.push(model("It is done; only walk.sh has to wait."));
+    }
+    let told = local(&all);
+    assert_lacks(&told, "climb.sh");
+    assert_contains(&told, "./walk.sh --all` (exit 3)");
+    all.push(user("Thanks."));
+    all.push(model("With pleasure."));
+    let told = local(&all);
+    assert_lacks(&told, "walk.sh --all");
+    assert_contains(&told, "cargo test` (exit 101)");
+}
+
+#[test]
+fn a_command_in_the_background_of_an_earlier_turn_may_have_ended() {
+    let mut all = vec![user("Fill it.")];
+    all.extend(background("npm install", "b1"));
+    assert_lacks(&local(&all), "still runs");
+    all.push(user("And the page?"));
+    assert_contains(
+        &local(&all),
+        "`npm install`: started in the background (turn 1, call 1); not known whether it still runs",
+    );
 }
