@@ -1,6 +1,6 @@
 //! Tests of the user's words whose request is finished.
 
-use super::said::{NEWEST, SAID, said_in};
+use super::said::{NEWEST, SAID, behind, said_in};
 use super::*;
 use crate::handoffs::draft;
 use crate::work::DraftIndexSettings;
@@ -93,4 +93,24 @@ fn a_request_that_may_be_open_comes_before_statements() {
     let carried = carry("Go on.", &said_in(&messages), None, all(250)).prompt;
     assert_contains(&carried, asked);
     assert_contains(&carried, "has a printer of its own");
+}
+
+#[test]
+fn a_report_that_a_request_is_not_done_stands_with_it() {
+    let open = "Open the page in a new tab after the upload.";
+    for report in [
+        "It still opens in the same tab.",
+        "same error",
+        "Es geht immer noch nicht.",
+        "还是不行",
+    ] {
+        let messages = [user(open), model("Done."), user(report)];
+        let expected = format!("<carried-over>\n{NEWEST}\n- {open}\n  {report}\n</carried-over>");
+        assert_eq!(behind(&messages, 600), expected);
+    }
+    let messages = [user(open), model("Done."), user("Now print the index again.")];
+    assert_contains(
+        &behind(&messages, 600),
+        &format!("{NEWEST}\n- Now print the index again.\n{SAID}"),
+    );
 }

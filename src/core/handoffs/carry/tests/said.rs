@@ -21,7 +21,7 @@ pub(super) fn said_in(messages: &[Value]) -> UsersWords {
 }
 
 /// The block after a poor prompt that follows these messages.
-fn behind(messages: &[Value], tokens: usize) -> String {
+pub(super) fn behind(messages: &[Value], tokens: usize) -> String {
     let carried = carry(
         "Goal: go on with the work.",
         &said_in(messages),
@@ -208,26 +208,6 @@ fn a_reply_stands_with_what_it_answers() {
         model("Your context was compacted. The previous message is a summary."),
     ];
     assert!(!behind(&compacted, 600).contains("The model asked"));
-}
-
-#[test]
-fn a_report_that_a_request_is_not_done_stands_with_it() {
-    let open = "Open the page in a new tab after the upload.";
-    for report in [
-        "It still opens in the same tab.",
-        "same error",
-        "Es geht immer noch nicht.",
-        "还是不行",
-    ] {
-        let messages = [user(open), model("Done."), user(report)];
-        let expected = format!("<carried-over>\n{NEWEST}\n- {open}\n  {report}\n</carried-over>");
-        assert_eq!(behind(&messages, 600), expected);
-    }
-    let messages = [user(open), model("Done."), user("Now print the index again.")];
-    assert_contains(
-        &behind(&messages, 600),
-        &format!("{NEWEST}\n- Now print the index again.\n{SAID}"),
-    );
 }
 
 #[test]

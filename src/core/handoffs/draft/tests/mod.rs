@@ -2,6 +2,7 @@
 
 mod budgets;
 mod documents;
+mod finished;
 mod goals;
 mod replaced;
 mod rerun;
