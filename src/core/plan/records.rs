@@ -42,8 +42,6 @@ pub enum Need {
     },
     /// Pairs with these ids.
     Pairs(Vec<Uuid>),
-    /// Pairs next to these calls.
-    PairsBeside(Vec<String>),
     /// Insertions with these digests.
     InsertionsAt(Vec<String>),
     /// Keys of seals.

@@ -144,11 +144,6 @@ impl Sessions {
         &self.store
     }
 
-    /// Whether other processes serve the same conversations.
-    pub fn is_shared(&self) -> bool {
-        self.shared
-    }
-
     /// Returns the cached conversation, which may be older than the store's.
     ///
     /// If it is not cached, returns an empty conversation that is not added to the cache.

@@ -218,16 +218,11 @@ impl<'a> Reader<'a> {
                 Answer::CutPoints(store.placed(principal, Lookup::Places(places)).await?)
             }
             Need::LeftOutIn(key) => {
-                let found = store.conversation(key).await?;
-                Answer::Ids(
-                    found
-                        .map(|conversation| conversation.left_out)
-                        .unwrap_or_default(),
-                )
+                let left_out = store.conversation(key).await?.map(|found| found.left_out);
+                Answer::Ids(left_out.unwrap_or_default())
             }
             Need::PairsAfter { .. } => Answer::PairsAfter(self.pairs_after().await?),
             Need::Pairs(ids) => Answer::Pairs(store.placed(principal, Lookup::Ids(ids)).await?),
-            Need::PairsBeside(calls) => Answer::Pairs(store.placed(principal, Lookup::Places(calls)).await?),
             Need::InsertionsAt(places) => {
                 Answer::Insertions(store.placed(principal, Lookup::Places(places)).await?)
             }

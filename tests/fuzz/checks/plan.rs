@@ -161,9 +161,6 @@ impl Store<'_> {
                 let asides = ids.iter().map(|id| self.pair(*id, InsertionPoint::Aside));
                 Answer::Pairs(asides.filter(|_| has(2048)).collect())
             }
-            Need::PairsBeside(_) => {
-                Answer::Pairs(self.pairs_beside().into_iter().filter(|_| has(4096)).collect())
-            }
             Need::InsertionsAt(_) => {
                 Answer::Insertions(has(8192).then(|| self.insertion()).into_iter().collect())
             }

@@ -171,7 +171,6 @@ impl SimStore {
                 let found = self.listed_pairs(|pair| ids.contains(&pair.id)).into_iter();
                 Answer::Pairs(found.map(|pair| (*pair).clone()).collect())
             }
-            Need::PairsBeside(calls) => Answer::Pairs(self.beside(calls)),
             Need::InsertionsAt(_) => Answer::Insertions(Vec::new()),
             Need::SealKeys => Answer::SealKeys(self.keys()),
         }

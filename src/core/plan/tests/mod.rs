@@ -122,7 +122,6 @@ impl Script {
                 let found = self.pairs.iter().filter(|pair| ids.contains(&pair.id));
                 Answer::Pairs(found.cloned().collect())
             }
-            Need::PairsBeside(_) => Answer::Pairs(Vec::new()),
             Need::InsertionsAt(_) => Answer::Insertions(self.insertions.clone()),
             Need::SealKeys => Answer::SealKeys(Arc::new(keys())),
         }
