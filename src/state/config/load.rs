@@ -221,9 +221,9 @@ impl<'a> Loader<'a> {
 
     fn layer(&mut self, config: &mut Config, entries: &[RawEntry]) {
         for entry in entries {
-            let section = SECTIONS.iter().find(|section| section.name == entry.key);
+            let section = SECTIONS.iter().find(|(name, _)| *name == entry.key);
             match (section, entry.key.as_str()) {
-                (Some(section), _) => self.fields(config, section.keys, section.name, &entry.value),
+                (Some((name, keys)), _) => self.fields(config, keys, name, &entry.value),
                 (None, UPSTREAMS) => self.upstreams(config, &entry.value),
                 (None, CLIENTS) => self.clients(config, &entry.value),
                 (None, BRAKE_TABLE) => self.fields(&mut config.brake, BRAKE, BRAKE_TABLE, &entry.value),

@@ -3,44 +3,35 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::key::{KeySection, MARKER_CHARS, PATTERN_CHARS, key};
+use super::key::{MARKER_CHARS, PATTERN_CHARS, SectionKeys, key};
 use baton_core::bill::DraftCost;
 use baton_core::handoffs::draft::DraftMethod;
 
 #[rustfmt::skip]
-pub(super) const COMMANDS: KeySection = KeySection {
-    name: "commands",
-    keys: &[
-        &key("prefix", |c| &mut c.commands.prefix, |v, _| v.prefix()),
-    ],
-};
+pub(super) const COMMANDS: SectionKeys = &[
+    &key("prefix", |c| &mut c.commands.prefix, |v, _| v.prefix()),
+];
 
 #[rustfmt::skip]
-pub(super) const DRAFT: KeySection = KeySection {
-    name: "draft",
-    keys: &[
-        &key("git_dir", |c| &mut c.draft.git_dir, |v, e| v.path(e).map(Some)).optional(),
-        &key("markers", |c| &mut c.draft.markers, |v, _| v.texts(MARKER_CHARS)),
-        &key("facts_tokens", |c| &mut c.draft.facts_tokens, |v, _| v.count(500, 100_000)),
-        &key("bundle_tokens", |c| &mut c.draft.bundle_tokens, |v, _| v.count(500, 100_000)),
-        &key("method", |c| &mut c.draft.method, |v, _| v.choice(DraftMethod::ALL, DraftMethod::name)),
-        &key("model", |c| &mut c.draft.model, |v, _| v.text().map(Some)).optional(),
-        &key("max_tokens", |c| &mut c.draft.max_tokens, |v, _| v.count(1024, 1_000_000)),
-        &key("timeout_secs", |c| &mut c.draft.timeout, |v, _| v.secs(1.0, 3600.0)),
-        &key("prompts_dir", |c| &mut c.draft.prompts_dir, |v, e| v.path(e).map(Some)).optional(),
-        &key("expire_hours", |c| &mut c.draft.expires, |v, _| v.hours(1, 8760)).restart(),
-        &key("secret_files", |c| &mut c.draft.secret_files, |v, _| v.texts(PATTERN_CHARS)),
-    ],
-};
+pub(super) const DRAFT: SectionKeys = &[
+    &key("git_dir", |c| &mut c.draft.git_dir, |v, e| v.path(e).map(Some)).optional(),
+    &key("markers", |c| &mut c.draft.markers, |v, _| v.texts(MARKER_CHARS)),
+    &key("facts_tokens", |c| &mut c.draft.facts_tokens, |v, _| v.count(500, 100_000)),
+    &key("bundle_tokens", |c| &mut c.draft.bundle_tokens, |v, _| v.count(500, 100_000)),
+    &key("method", |c| &mut c.draft.method, |v, _| v.choice(DraftMethod::ALL, DraftMethod::name)),
+    &key("model", |c| &mut c.draft.model, |v, _| v.text().map(Some)).optional(),
+    &key("max_tokens", |c| &mut c.draft.max_tokens, |v, _| v.count(1024, 1_000_000)),
+    &key("timeout_secs", |c| &mut c.draft.timeout, |v, _| v.secs(1.0, 3600.0)),
+    &key("prompts_dir", |c| &mut c.draft.prompts_dir, |v, e| v.path(e).map(Some)).optional(),
+    &key("expire_hours", |c| &mut c.draft.expires, |v, _| v.hours(1, 8760)).restart(),
+    &key("secret_files", |c| &mut c.draft.secret_files, |v, _| v.texts(PATTERN_CHARS)),
+];
 
 #[rustfmt::skip]
-pub(super) const RECALL: KeySection = KeySection {
-    name: "recall",
-    keys: &[
-        &key("enabled", |c| &mut c.recall.enabled, |v, _| v.flag()),
-        &key("per_turn", |c| &mut c.recall.per_turn, |v, _| v.count(1, 100)),
-    ],
-};
+pub(super) const RECALL: SectionKeys = &[
+    &key("enabled", |c| &mut c.recall.enabled, |v, _| v.flag()),
+    &key("per_turn", |c| &mut c.recall.per_turn, |v, _| v.count(1, 100)),
+];
 
 /// Settings of chat commands, which a user writes in a message.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::key::{KeySection, MARKER_CHARS, PATTERN_CHARS, key, wide};
+use super::key::{MARKER_CHARS, PATTERN_CHARS, SectionKeys, key, wide};
 use crate::config::Secret;
 use crate::config::raw::{LocatedValue, Raw};
 use crate::config::value::{ValueResult, collect, value_error};
@@ -25,60 +25,57 @@ const TAG_CHARS: usize = 3;
 const TOKENS: u64 = 1 << 30;
 
 #[rustfmt::skip]
-pub(super) const HANDOFF: KeySection = KeySection {
-    name: "handoff",
-    keys: &[
-        &key("mode", |c| &mut c.handoff.mode, |v, _| v.choice(HandoffMode::ALL, HandoffMode::name)),
-        &key("inject", |c| &mut c.handoff.inject, |v, _| v.choice(InjectPolicy::ALL, InjectPolicy::name)),
-        &key("transcript", |c| &mut c.handoff.transcript, |v, _| v.choice(TranscriptDetail::ALL, TranscriptDetail::name)),
-        &key("preamble", |c| &mut c.handoff.preamble, |v, _| v.choice(PreambleMode::ALL, PreambleMode::name)),
-        &key("preamble_tags", |c| &mut c.handoff.preamble_tags, |v, _| v.texts(TAG_CHARS)),
-        &key("description", |c| &mut c.handoff.description, |v, _| v.text().map(Some)).optional(),
-        &key("max_chain", |c| &mut c.handoff.max_chain, |v, _| v.count(1, 64)),
-        &key("seal_key", |c| &mut c.handoff.seal_keys, |v, e| v.secrets(e, SEAL_KEY_CHARS, MAX_KEYS)).optional().restart(),
-        &key("seal_key_dir", |c| &mut c.handoff.seal_key_dir, |v, e| v.path(e).map(Some)).optional().restart(),
-        &key("keepalive_secs", |c| &mut c.handoff.keepalive, |v, _| v.secs(0.1, 120.0)),
-        &key("retries", |c| &mut c.handoff.retries, |v, _| v.count(0, 10)),
-        &wide("nudge_at", |c, v| {
-            let thresholds = &mut c.handoff.thresholds;
-            let share = v.pays_or(|v| v.share(0.0))?;
-            // Either key may choose break-even. A number in the other one does not undo that.
-            thresholds.nudge_pays |= share.is_none();
-            thresholds.nudge_at = share.unwrap_or_default();
-            Ok(())
-        }),
-        &wide("nudge_tokens", |c, v| {
-            let thresholds = &mut c.handoff.thresholds;
-            let tokens = v.pays_or(|v| v.count(0, TOKENS))?;
-            thresholds.nudge_pays |= tokens.is_none();
-            thresholds.nudge_tokens = tokens.unwrap_or_default();
-            Ok(())
-        }),
-        &key("nudge_limit", |c| &mut c.handoff.nudge_limit, |v, _| v.flag()),
-        &key("nudge_wording", |c| &mut c.handoff.nudge_wording, |v, _| v.choice(NudgeWording::ALL, NudgeWording::name)),
-        &key("subagent_nudge_at", |c| &mut c.handoff.subagents.nudge_at, |v, _| v.share(0.0).map(Some)).optional(),
-        &key("subagent_nudge_tokens", |c| &mut c.handoff.subagents.nudge_tokens, |v, _| v.count(0, TOKENS).map(Some)).optional(),
-        &key("auto_at", |c| &mut c.handoff.thresholds.auto_at, |v, _| v.share(0.0)),
-        &key("subagent_auto_at", |c| &mut c.handoff.subagents.auto_at, |v, _| v.share(0.0).map(Some)).optional(),
-        &key("save_dir", |c| &mut c.handoff.save_dir, |v, e| v.path(e).map(Some)).optional(),
-        &key("windows", |c| &mut c.handoff.windows, |v, _| v.windows(TOKENS).map(Windows::with)),
-        &key("append_missing", |c| &mut c.handoff.append_missing, |v, _| v.choice(CarryScope::ALL, CarryScope::name)),
-        &key("append_tokens", |c| &mut c.handoff.append_tokens, |v, _| v.count(0, 10_000)),
-        &key("review", |c| &mut c.handoff.review, |v, _| v.choice(ReviewPolicy::ALL, ReviewPolicy::name)),
-        &key("when_cache_cold", |c| &mut c.handoff.when_cache_cold, |v, _| v.choice(FreeCutPolicy::ALL, FreeCutPolicy::name)),
-        &key("routes", |c| &mut c.handoff.routes, |v, _| v.routes()).optional(),
-        &key("cache_lifetime_secs", |c| &mut c.handoff.cache_lifetime, |v, _| v.secs(1.0, 86_400.0).map(Some)).optional(),
-        &key("documents", |c| &mut c.documents.enabled, |v, _| v.flag()).restart(),
-        &key("at_exit", |c| &mut c.documents.at_exit, |v, _| v.flag()).restart(),
-        &key("dir", |c| &mut c.documents.dir, |v, e| v.path(e).map(Some)).optional().restart(),
-        &key("git_dir", |c| &mut c.documents.git_dir, |v, e| v.path(e).map(Some)).optional().restart(),
-        &key("topic", |c| &mut c.documents.topic, |v, _| v.text().map(Some)).optional().restart(),
-        &key("verdict_paths", |c| &mut c.documents.verdict_paths, |v, _| v.texts(PATTERN_CHARS)).restart(),
-        &key("archive_days", |c| &mut c.documents.archive_after, |v, _| v.days_or_never(3650.0)).restart(),
-        &key("keep_files", |c| &mut c.documents.keep_files, |v, _| v.count(1, 100_000)).restart(),
-        &key("assumption_words", |c| &mut c.documents.assumption_words, |v, _| v.texts(MARKER_CHARS)).restart(),
-    ],
-};
+pub(super) const HANDOFF: SectionKeys = &[
+    &key("mode", |c| &mut c.handoff.mode, |v, _| v.choice(HandoffMode::ALL, HandoffMode::name)),
+    &key("inject", |c| &mut c.handoff.inject, |v, _| v.choice(InjectPolicy::ALL, InjectPolicy::name)),
+    &key("transcript", |c| &mut c.handoff.transcript, |v, _| v.choice(TranscriptDetail::ALL, TranscriptDetail::name)),
+    &key("preamble", |c| &mut c.handoff.preamble, |v, _| v.choice(PreambleMode::ALL, PreambleMode::name)),
+    &key("preamble_tags", |c| &mut c.handoff.preamble_tags, |v, _| v.texts(TAG_CHARS)),
+    &key("description", |c| &mut c.handoff.description, |v, _| v.text().map(Some)).optional(),
+    &key("max_chain", |c| &mut c.handoff.max_chain, |v, _| v.count(1, 64)),
+    &key("seal_key", |c| &mut c.handoff.seal_keys, |v, e| v.secrets(e, SEAL_KEY_CHARS, MAX_KEYS)).optional().restart(),
+    &key("seal_key_dir", |c| &mut c.handoff.seal_key_dir, |v, e| v.path(e).map(Some)).optional().restart(),
+    &key("keepalive_secs", |c| &mut c.handoff.keepalive, |v, _| v.secs(0.1, 120.0)),
+    &key("retries", |c| &mut c.handoff.retries, |v, _| v.count(0, 10)),
+    &wide("nudge_at", |c, v| {
+        let thresholds = &mut c.handoff.thresholds;
+        let share = v.pays_or(|v| v.share(0.0))?;
+        // Either key may choose break-even. A number in the other one does not undo that.
+        thresholds.nudge_pays |= share.is_none();
+        thresholds.nudge_at = share.unwrap_or_default();
+        Ok(())
+    }),
+    &wide("nudge_tokens", |c, v| {
+        let thresholds = &mut c.handoff.thresholds;
+        let tokens = v.pays_or(|v| v.count(0, TOKENS))?;
+        thresholds.nudge_pays |= tokens.is_none();
+        thresholds.nudge_tokens = tokens.unwrap_or_default();
+        Ok(())
+    }),
+    &key("nudge_limit", |c| &mut c.handoff.nudge_limit, |v, _| v.flag()),
+    &key("nudge_wording", |c| &mut c.handoff.nudge_wording, |v, _| v.choice(NudgeWording::ALL, NudgeWording::name)),
+    &key("subagent_nudge_at", |c| &mut c.handoff.subagents.nudge_at, |v, _| v.share(0.0).map(Some)).optional(),
+    &key("subagent_nudge_tokens", |c| &mut c.handoff.subagents.nudge_tokens, |v, _| v.count(0, TOKENS).map(Some)).optional(),
+    &key("auto_at", |c| &mut c.handoff.thresholds.auto_at, |v, _| v.share(0.0)),
+    &key("subagent_auto_at", |c| &mut c.handoff.subagents.auto_at, |v, _| v.share(0.0).map(Some)).optional(),
+    &key("save_dir", |c| &mut c.handoff.save_dir, |v, e| v.path(e).map(Some)).optional(),
+    &key("windows", |c| &mut c.handoff.windows, |v, _| v.windows(TOKENS).map(Windows::with)),
+    &key("append_missing", |c| &mut c.handoff.append_missing, |v, _| v.choice(CarryScope::ALL, CarryScope::name)),
+    &key("append_tokens", |c| &mut c.handoff.append_tokens, |v, _| v.count(0, 10_000)),
+    &key("review", |c| &mut c.handoff.review, |v, _| v.choice(ReviewPolicy::ALL, ReviewPolicy::name)),
+    &key("when_cache_cold", |c| &mut c.handoff.when_cache_cold, |v, _| v.choice(FreeCutPolicy::ALL, FreeCutPolicy::name)),
+    &key("routes", |c| &mut c.handoff.routes, |v, _| v.routes()).optional(),
+    &key("cache_lifetime_secs", |c| &mut c.handoff.cache_lifetime, |v, _| v.secs(1.0, 86_400.0).map(Some)).optional(),
+    &key("documents", |c| &mut c.documents.enabled, |v, _| v.flag()).restart(),
+    &key("at_exit", |c| &mut c.documents.at_exit, |v, _| v.flag()).restart(),
+    &key("dir", |c| &mut c.documents.dir, |v, e| v.path(e).map(Some)).optional().restart(),
+    &key("git_dir", |c| &mut c.documents.git_dir, |v, e| v.path(e).map(Some)).optional().restart(),
+    &key("topic", |c| &mut c.documents.topic, |v, _| v.text().map(Some)).optional().restart(),
+    &key("verdict_paths", |c| &mut c.documents.verdict_paths, |v, _| v.texts(PATTERN_CHARS)).restart(),
+    &key("archive_days", |c| &mut c.documents.archive_after, |v, _| v.days_or_never(3650.0)).restart(),
+    &key("keep_files", |c| &mut c.documents.keep_files, |v, _| v.count(1, 100_000)).restart(),
+    &key("assumption_words", |c| &mut c.documents.assumption_words, |v, _| v.texts(MARKER_CHARS)).restart(),
+];
 
 impl LocatedValue {
     /// Reads the routes after handoffs: a list of tables.

@@ -25,11 +25,8 @@ pub(in crate::config) trait ConfigKey<C>: Sync {
     }
 }
 
-/// A section that occurs at most once.
-pub(in crate::config) struct KeySection {
-    pub(in crate::config) name: &'static str,
-    pub(in crate::config) keys: &'static [&'static dyn ConfigKey<Config>],
-}
+/// Keys of a section that occurs at most once.
+pub(in crate::config) type SectionKeys = &'static [&'static dyn ConfigKey<Config>];
 
 /// Minimum length of a client key: short enough to be typed, too long to be guessed over a network.
 pub(super) const TOKEN_CHARS: usize = 16;

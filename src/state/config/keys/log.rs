@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::key::{KeySection, key};
+use super::key::{SectionKeys, key};
 use crate::config::Secret;
 use std::time::Duration;
 
@@ -10,30 +10,21 @@ use std::time::Duration;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[rustfmt::skip]
-pub(super) const LOG: KeySection = KeySection {
-    name: "log",
-    keys: &[
-        &key("level", |c| &mut c.log.level, |v, _| v.choice(LEVELS, |level| level)).restart(),
-        &key("format", |c| &mut c.log.json, |v, _| v.choice([false, true], |json| if json { "json" } else { "text" })).restart(),
-        &key("requests", |c| &mut c.log.requests, |v, _| v.flag()).restart(),
-    ],
-};
+pub(super) const LOG: SectionKeys = &[
+    &key("level", |c| &mut c.log.level, |v, _| v.choice(LEVELS, |level| level)).restart(),
+    &key("format", |c| &mut c.log.json, |v, _| v.choice([false, true], |json| if json { "json" } else { "text" })).restart(),
+    &key("requests", |c| &mut c.log.requests, |v, _| v.flag()).restart(),
+];
 
 #[rustfmt::skip]
-pub(super) const TELEMETRY: KeySection = KeySection {
-    name: "telemetry",
-    keys: &[
-        &key("otlp_endpoint", |c| &mut c.telemetry.otlp_endpoint, |v, _| v.collector()).restart(),
-    ],
-};
+pub(super) const TELEMETRY: SectionKeys = &[
+    &key("otlp_endpoint", |c| &mut c.telemetry.otlp_endpoint, |v, _| v.collector()).restart(),
+];
 
 #[rustfmt::skip]
-pub(super) const BILL: KeySection = KeySection {
-    name: "bill",
-    keys: &[
-        &key("prices", |c| &mut c.bill.prices, |v, e| v.file(e).map(Some)).optional(),
-    ],
-};
+pub(super) const BILL: SectionKeys = &[
+    &key("prices", |c| &mut c.bill.prices, |v, e| v.file(e).map(Some)).optional(),
+];
 
 /// Format and content of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,17 +52,14 @@ pub struct Bill {
 }
 
 #[rustfmt::skip]
-pub(super) const JOURNAL: KeySection = KeySection {
-    name: "journal",
-    keys: &[
-        &key("enabled", |c| &mut c.journal.enabled, |v, _| v.flag()).restart(),
-        &key("max_bytes", |c| &mut c.journal.max_bytes, |v, _| v.count(1 << 20, 1 << 40)).restart(),
-        &key("max_age_days", |c| &mut c.journal.max_age, |v, _| v.days(0.01, 3650.0)).restart(),
-        &key("redact", |c| &mut c.journal.redact, |v, _| v.patterns()),
-        &key("queue_bytes", |c| &mut c.journal.queue_bytes, |v, _| v.count(64 << 10, 2 << 30)).restart(),
-        &key("response_bytes", |c| &mut c.journal.response_bytes, |v, _| v.count(1 << 10, 1 << 30)).restart(),
-    ],
-};
+pub(super) const JOURNAL: SectionKeys = &[
+    &key("enabled", |c| &mut c.journal.enabled, |v, _| v.flag()).restart(),
+    &key("max_bytes", |c| &mut c.journal.max_bytes, |v, _| v.count(1 << 20, 1 << 40)).restart(),
+    &key("max_age_days", |c| &mut c.journal.max_age, |v, _| v.days(0.01, 3650.0)).restart(),
+    &key("redact", |c| &mut c.journal.redact, |v, _| v.patterns()),
+    &key("queue_bytes", |c| &mut c.journal.queue_bytes, |v, _| v.count(64 << 10, 2 << 30)).restart(),
+    &key("response_bytes", |c| &mut c.journal.response_bytes, |v, _| v.count(1 << 10, 1 << 30)).restart(),
+];
 
 /// Journal settings. `config/baton.toml` describes each key.
 #[derive(Debug, Clone, Default)]

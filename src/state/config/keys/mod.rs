@@ -15,7 +15,7 @@ pub use self::handoff::{
     DocumentPolicy, HandoffMode, HandoffPolicy, HandoffRoute, InjectPolicy, PreambleMode, SubagentThresholds,
     TranscriptDetail,
 };
-pub(super) use self::key::{ConfigKey, KeySection};
+pub(super) use self::key::{ConfigKey, SectionKeys};
 pub use self::log::{Bill, Journal, Log, Telemetry};
 pub use self::server::{Admin, AgentWaits, LimitConfig, ListenAddress, ListenerConfig};
 pub use self::store::{ServerDurability, StoreConfig, StoreKind, StoreRetention};
@@ -31,55 +31,50 @@ pub(super) const CLIENTS: &str = "clients";
 /// Section of the brake, and the table of a client's own limits, both read by [`BRAKE`].
 pub(super) const BRAKE_TABLE: &str = "brake";
 
-pub(super) const SECTIONS: &[KeySection] = &[
-    server::SERVER,
-    server::ADMIN,
-    server::STATE,
-    store::STORE,
-    handoff::HANDOFF,
-    draft::COMMANDS,
-    draft::DRAFT,
-    draft::RECALL,
-    log::LOG,
-    log::TELEMETRY,
-    log::BILL,
-    log::JOURNAL,
-    server::LIMITS,
+/// Sections that occur at most once, by name.
+pub(super) const SECTIONS: &[(&str, SectionKeys)] = &[
+    ("server", server::SERVER),
+    ("admin", server::ADMIN),
+    ("state", server::STATE),
+    ("store", store::STORE),
+    ("handoff", handoff::HANDOFF),
+    ("commands", draft::COMMANDS),
+    ("draft", draft::DRAFT),
+    ("recall", draft::RECALL),
+    ("log", log::LOG),
+    ("telemetry", log::TELEMETRY),
+    ("bill", log::BILL),
+    ("journal", log::JOURNAL),
+    ("limits", server::LIMITS),
 ];
 
 /// Returns the names of all sections.
 pub(super) fn sections() -> impl Iterator<Item = &'static str> {
-    let single = SECTIONS.iter().map(|section| section.name);
+    let single = SECTIONS.iter().map(|(name, _)| *name);
     single.chain([BRAKE_TABLE, UPSTREAMS, CLIENTS])
 }
 
 /// Returns the keys of the sections that occur once, each with its path.
 pub(super) fn single() -> impl Iterator<Item = (String, &'static dyn ConfigKey<Config>)> {
-    SECTIONS.iter().flat_map(|section| {
-        let keys = section.keys.iter();
-        keys.map(move |key| (format!("{}.{}", section.name, key.name()), *key))
+    SECTIONS.iter().flat_map(|(name, keys)| {
+        let keys = keys.iter();
+        keys.map(move |key| (format!("{name}.{}", key.name()), *key))
     })
 }
 
 /// Returns every key as `section.key`, with whether it is optional. `*` stands for the variable part of a
 /// path.
 pub(super) fn all() -> impl Iterator<Item = (String, bool)> {
+    fn under<C>(table: String, keys: &[&'static dyn ConfigKey<C>]) -> impl Iterator<Item = (String, bool)> {
+        let keys = keys.iter();
+        keys.map(move |key| (format!("{table}.{}", key.name()), key.is_optional()))
+    }
     let single = single().map(|(path, key)| (path, key.is_optional()));
-    let upstream = UPSTREAM
-        .iter()
-        .map(|key| (format!("{UPSTREAMS}.*.{}", key.name()), key.is_optional()));
-    let client = CLIENT
-        .iter()
-        .map(|key| (format!("{CLIENTS}.{}", key.name()), key.is_optional()));
-    let brake = BRAKE
-        .iter()
-        .map(|key| (format!("{BRAKE_TABLE}.{}", key.name()), key.is_optional()));
-    let own_brake = (format!("{CLIENTS}.{BRAKE_TABLE}"), true);
     single
-        .chain(upstream)
-        .chain(client)
-        .chain(brake)
-        .chain([own_brake])
+        .chain(under(format!("{UPSTREAMS}.*"), UPSTREAM))
+        .chain(under(CLIENTS.to_owned(), CLIENT))
+        .chain(under(BRAKE_TABLE.to_owned(), BRAKE))
+        .chain([(format!("{CLIENTS}.{BRAKE_TABLE}"), true)])
 }
 
 impl Config {

@@ -4,47 +4,38 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::key::{KeySection, TOKEN_CHARS, key};
+use super::key::{SectionKeys, TOKEN_CHARS, key};
 use crate::access::peers::AddressRange;
 use crate::config::Secret;
 
 #[rustfmt::skip]
-pub(super) const SERVER: KeySection = KeySection {
-    name: "server",
-    keys: &[
-        &key("listen", |c| &mut c.server.at.listen, |v, _| v.address()).restart(),
-        &key("hosts", |c| &mut c.server.hosts, |v, _| v.hosts()),
-        &key("origins", |c| &mut c.server.origins, |v, _| v.origins()),
-        &key("trusted", |c| &mut c.server.trusted, |v, _| v.address_ranges()),
-        &key("upstreams", |c| &mut c.server.upstreams, |v, _| v.texts(1)).optional(),
-        &key("clients_dir", |c| &mut c.server.clients_dir, |v, e| v.path(e).map(Some)).optional(),
-        &key("tls_cert", |c| &mut c.server.at.tls_cert, |v, e| v.file(e).map(Some)).optional(),
-        &key("tls_key", |c| &mut c.server.at.tls_key, |v, e| v.file(e).map(Some)).optional(),
-        &key("stop_delay_secs", |c| &mut c.server.stop_delay, |v, _| v.secs(0.0, 300.0)).restart(),
-        &key("drain_secs", |c| &mut c.server.drain, |v, _| v.secs(0.0, 3600.0)).restart(),
-    ],
-};
+pub(super) const SERVER: SectionKeys = &[
+    &key("listen", |c| &mut c.server.at.listen, |v, _| v.address()).restart(),
+    &key("hosts", |c| &mut c.server.hosts, |v, _| v.hosts()),
+    &key("origins", |c| &mut c.server.origins, |v, _| v.origins()),
+    &key("trusted", |c| &mut c.server.trusted, |v, _| v.address_ranges()),
+    &key("upstreams", |c| &mut c.server.upstreams, |v, _| v.texts(1)).optional(),
+    &key("clients_dir", |c| &mut c.server.clients_dir, |v, e| v.path(e).map(Some)).optional(),
+    &key("tls_cert", |c| &mut c.server.at.tls_cert, |v, e| v.file(e).map(Some)).optional(),
+    &key("tls_key", |c| &mut c.server.at.tls_key, |v, e| v.file(e).map(Some)).optional(),
+    &key("stop_delay_secs", |c| &mut c.server.stop_delay, |v, _| v.secs(0.0, 300.0)).restart(),
+    &key("drain_secs", |c| &mut c.server.drain, |v, _| v.secs(0.0, 3600.0)).restart(),
+];
 
 #[rustfmt::skip]
-pub(super) const ADMIN: KeySection = KeySection {
-    name: "admin",
-    keys: &[
-        &key("listen", |c| &mut c.admin.at.listen, |v, _| v.address()).restart(),
-        &key("token", |c| &mut c.admin.token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
-        &key("read_token", |c| &mut c.admin.read_token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
-        &key("metrics_token", |c| &mut c.admin.metrics_token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
-        &key("tls_cert", |c| &mut c.admin.at.tls_cert, |v, e| v.file(e).map(Some)).optional().restart(),
-        &key("tls_key", |c| &mut c.admin.at.tls_key, |v, e| v.file(e).map(Some)).optional().restart(),
-    ],
-};
+pub(super) const ADMIN: SectionKeys = &[
+    &key("listen", |c| &mut c.admin.at.listen, |v, _| v.address()).restart(),
+    &key("token", |c| &mut c.admin.token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
+    &key("read_token", |c| &mut c.admin.read_token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
+    &key("metrics_token", |c| &mut c.admin.metrics_token, |v, e| v.secret(e, TOKEN_CHARS).map(Some)).optional().restart(),
+    &key("tls_cert", |c| &mut c.admin.at.tls_cert, |v, e| v.file(e).map(Some)).optional().restart(),
+    &key("tls_key", |c| &mut c.admin.at.tls_key, |v, e| v.file(e).map(Some)).optional().restart(),
+];
 
 #[rustfmt::skip]
-pub(super) const STATE: KeySection = KeySection {
-    name: "state",
-    keys: &[
-        &key("dir", |c| &mut c.state_dir, |v, e| v.path(e)).optional().restart(),
-    ],
-};
+pub(super) const STATE: SectionKeys = &[
+    &key("dir", |c| &mut c.state_dir, |v, e| v.path(e)).optional().restart(),
+];
 
 /// Asks the system for a free loopback port.
 const FREE_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -137,22 +128,19 @@ impl Admin {
 }
 
 #[rustfmt::skip]
-pub(super) const LIMITS: KeySection = KeySection {
-    name: "limits",
-    keys: &[
-        &key("body_bytes", |c| &mut c.limits.body_bytes, |v, _| v.count(1 << 10, 1 << 30)),
-        &key("bodies_bytes", |c| &mut c.limits.bodies_bytes, |v, _| v.count(1 << 10, 1 << 40)).restart(),
-        &key("body_rate", |c| &mut c.limits.body_rate, |v, _| v.count(0, 1 << 20)),
-        &key("header_bytes", |c| &mut c.limits.header_bytes, |v, _| v.count(8 << 10, 1 << 20)),
-        &key("frame_bytes", |c| &mut c.limits.frame_bytes, |v, _| v.count(64 << 10, 256 << 20)),
-        &key("tool_arguments_bytes", |c| &mut c.limits.tool_arguments_bytes, |v, _| v.count(4 << 10, 64 << 20)),
-        &key("request_buffer_bytes", |c| &mut c.limits.request_buffer_bytes, |v, _| v.count(0, 1 << 40)).restart(),
-        &key("cache_bytes", |c| &mut c.limits.cache_bytes, |v, _| v.count(1 << 20, 1 << 40)).restart(),
-        &key("client_bytes_per_day", |c| &mut c.limits.client_bytes_per_day, |v, _| v.count(1 << 20, 1 << 40)).restart(),
-        &key("max_concurrent_requests", |c| &mut c.limits.max_concurrent_requests, |v, _| v.count(1, 1_000_000)).restart(),
-        &key("max_connections", |c| &mut c.limits.max_connections, |v, _| v.count(1, 1_000_000)).restart(),
-    ],
-};
+pub(super) const LIMITS: SectionKeys = &[
+    &key("body_bytes", |c| &mut c.limits.body_bytes, |v, _| v.count(1 << 10, 1 << 30)),
+    &key("bodies_bytes", |c| &mut c.limits.bodies_bytes, |v, _| v.count(1 << 10, 1 << 40)).restart(),
+    &key("body_rate", |c| &mut c.limits.body_rate, |v, _| v.count(0, 1 << 20)),
+    &key("header_bytes", |c| &mut c.limits.header_bytes, |v, _| v.count(8 << 10, 1 << 20)),
+    &key("frame_bytes", |c| &mut c.limits.frame_bytes, |v, _| v.count(64 << 10, 256 << 20)),
+    &key("tool_arguments_bytes", |c| &mut c.limits.tool_arguments_bytes, |v, _| v.count(4 << 10, 64 << 20)),
+    &key("request_buffer_bytes", |c| &mut c.limits.request_buffer_bytes, |v, _| v.count(0, 1 << 40)).restart(),
+    &key("cache_bytes", |c| &mut c.limits.cache_bytes, |v, _| v.count(1 << 20, 1 << 40)).restart(),
+    &key("client_bytes_per_day", |c| &mut c.limits.client_bytes_per_day, |v, _| v.count(1 << 20, 1 << 40)).restart(),
+    &key("max_concurrent_requests", |c| &mut c.limits.max_concurrent_requests, |v, _| v.count(1, 1_000_000)).restart(),
+    &key("max_connections", |c| &mut c.limits.max_connections, |v, _| v.count(1, 1_000_000)).restart(),
+];
 
 /// Maximum idle connections kept for each upstream: the usual number of agents working at the same time.
 pub(super) const UPSTREAM_IDLE: usize = 64;

@@ -3,26 +3,23 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::key::{KeySection, key};
+use super::key::{SectionKeys, key};
 use crate::config::StoreAddress;
 
 #[rustfmt::skip]
-pub(super) const STORE: KeySection = KeySection {
-    name: "store",
-    keys: &[
-        &key("kind", |c| &mut c.store.kind, |v, _| v.choice(StoreKind::ALL, StoreKind::name)).restart(),
-        &key("url", |c| &mut c.store.address, |v, e| v.store_address(e).map(Some)).optional().restart(),
-        &key("durability", |c| &mut c.store.durability, |v, _| v.choice(ServerDurability::ALL, ServerDurability::name)).restart(),
-        &key("prefix", |c| &mut c.store.prefix, |v, _| v.key_prefix()).restart(),
-        &key("timeout_secs", |c| &mut c.store.timeout, |v, _| v.secs(0.05, 60.0)).restart(),
-        &key("ca_file", |c| &mut c.store.ca_file, |v, e| v.file(e).map(Some)).optional().restart(),
-        &key("keep_conversations_days", |c| &mut c.store.keep.conversations, |v, _| v.days(1.0, 36_500.0)).restart(),
-        &key("keep_pairs_days", |c| &mut c.store.keep.pairs, |v, _| v.days(1.0, 36_500.0)).restart(),
-        &key("keep_cut_points_days", |c| &mut c.store.keep.places, |v, _| v.days(1.0, 36_500.0)).restart(),
-        &key("keep_response_ids_days", |c| &mut c.store.keep.response_ids, |v, _| v.days(1.0, 36_500.0)).restart(),
-        &key("keep_handoffs_days", |c| &mut c.store.keep.handoffs, |v, _| v.days_or_never(36_500.0)).restart(),
-    ],
-};
+pub(super) const STORE: SectionKeys = &[
+    &key("kind", |c| &mut c.store.kind, |v, _| v.choice(StoreKind::ALL, StoreKind::name)).restart(),
+    &key("url", |c| &mut c.store.address, |v, e| v.store_address(e).map(Some)).optional().restart(),
+    &key("durability", |c| &mut c.store.durability, |v, _| v.choice(ServerDurability::ALL, ServerDurability::name)).restart(),
+    &key("prefix", |c| &mut c.store.prefix, |v, _| v.key_prefix()).restart(),
+    &key("timeout_secs", |c| &mut c.store.timeout, |v, _| v.secs(0.05, 60.0)).restart(),
+    &key("ca_file", |c| &mut c.store.ca_file, |v, e| v.file(e).map(Some)).optional().restart(),
+    &key("keep_conversations_days", |c| &mut c.store.keep.conversations, |v, _| v.days(1.0, 36_500.0)).restart(),
+    &key("keep_pairs_days", |c| &mut c.store.keep.pairs, |v, _| v.days(1.0, 36_500.0)).restart(),
+    &key("keep_cut_points_days", |c| &mut c.store.keep.places, |v, _| v.days(1.0, 36_500.0)).restart(),
+    &key("keep_response_ids_days", |c| &mut c.store.keep.response_ids, |v, _| v.days(1.0, 36_500.0)).restart(),
+    &key("keep_handoffs_days", |c| &mut c.store.keep.handoffs, |v, _| v.days_or_never(36_500.0)).restart(),
+];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreConfig {
