@@ -14,13 +14,11 @@ use self::services::may_stop;
 pub use self::services::{asks_services, stops};
 pub use self::shown::ShownOutput;
 use self::shown::{is_last_program, is_matched, shown};
-use self::single::{
-    Purpose, asks, bare, name_of_program, prepares, program, purpose, step_looks, without_quoted,
-};
+use self::single::{Purpose, asks, name_of_program, prepares, program, purpose, step_looks, without_quoted};
 pub use self::single::{
     aim, is_misread, is_probe, is_program, is_read_only, is_silent_if_good, name_of, program_of, says_if_bad,
 };
-use self::steps::{CommandJoint, steps};
+use self::steps::{CommandJoint, Step, bare, steps};
 pub use self::texts::without_texts;
 pub use self::working_dirs::joined;
 use self::working_dirs::{WorkingDirs, unparenthesised};
@@ -86,98 +84,86 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         return Vec::new();
     }
     let steps = steps(line);
-    let plain = steps.iter().map(|(text, _)| bare(unparenthesised(text)));
-    let plain: Vec<&str> = plain.collect();
     // With `set -e` a command runs only if those before it succeeded.
-    let strict = plain
-        .iter()
-        .any(|step| step.starts_with("set -e") || step.starts_with("set -o errexit"));
+    let is_set = |plain: &str| plain.starts_with("set -e") || plain.starts_with("set -o errexit");
+    let strict = steps.iter().any(|step| is_set(step.plain));
     let hides = may_hide(line);
     let mut working_dirs = WorkingDirs::default();
-    let inner = compounds(&plain);
+    let inner = compounds(&steps);
     let mut found = Vec::new();
-    for (at, (text, _)) in steps.iter().enumerate() {
-        let directory = working_dirs.of_step(text, plain[at]);
+    for (at, Step { text, plain, joint }) in steps.iter().copied().enumerate() {
+        let directory = working_dirs.of_step(text, plain);
         // The line's code is that of the whole loop or branch, and proves nothing about a command in it.
         if inner[at] {
             continue;
         }
-        let Some(Purpose { of: purpose, is_own }) = purpose(plain[at]).filter(|_| !asks(plain[at])) else {
+        let Some(Purpose { of: purpose, is_own }) = purpose(plain).filter(|_| !asks(plain)) else {
             continue;
         };
         // With `&&` up to the end, code 0 needs every command from here on. After `;` or `|` the code is that
         // of another command.
-        let tail = &steps[at..];
-        let good_if_zero = tail
-            .iter()
-            .all(|(_, joint)| matches!(joint, CommandJoint::And | CommandJoint::End));
-        let is_filtered = |joint| matches!(joint, CommandJoint::And | CommandJoint::Pipe | CommandJoint::End);
-        let good_before_pipe =
-            steps[at].1 == CommandJoint::And && tail.iter().all(|(_, joint)| is_filtered(*joint));
+        let (tail, after) = (&steps[at..], &steps[at + 1..]);
+        let is_joined = |step: &Step<'_>| matches!(step.joint, CommandJoint::And | CommandJoint::End);
+        let good_before_pipe = joint == CommandJoint::And && tail.iter().all(is_chain);
         // Commands that never fail, or whose failure does not stop the line, may precede it.
-        let before = (0..at).all(|i| match steps[i].1 {
-            CommandJoint::Then => !strict || prepares(plain[i]),
-            joint => joint == CommandJoint::And && prepares(plain[i]),
+        let before = steps[..at].iter().all(|step| match step.joint {
+            CommandJoint::Then => !strict || prepares(step.plain),
+            joint => joint == CommandJoint::And && prepares(step.plain),
         });
+        let others = |is: &dyn Fn(usize) -> bool| !hides && (0..steps.len()).all(|i| i == at || is(i));
         found.push(ShellCommand {
             at: found.len(),
             purpose,
             text: unparenthesised(text),
-            good_if_zero,
+            good_if_zero: tail.iter().all(is_joined),
             good_before_pipe,
-            bad_if_not: before && steps[at].1 == CommandJoint::End,
+            bad_if_not: before && joint == CommandJoint::End,
             directory,
             is_chained: at > 0,
             ran_if_zero: ran_if_zero(&steps, at),
-            is_last: steps[at].1 == CommandJoint::End,
-            is_detached: steps[at].1 == CommandJoint::Background,
-            is_followed: steps[at].1 == CommandJoint::Then,
-            is_stopped: text.contains("timeout ") || plain[at + 1..].iter().any(|step| may_stop(step)),
-            hides_failure: hides_failure(text, steps[at].1, plain.get(at + 1).copied()),
-            rewrites: purpose.verifies() && !is_own && !step_looks(plain[at]),
-            shown: shown(&steps[at..], &plain[at + 1..]),
-            is_matched: is_matched(&steps[at..], &plain[at + 1..]),
-            is_last_program: is_last_program(line, &plain[at + 1..]),
-            is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
-            closes: !hides
-                && (0..steps.len()).all(|i| i == at || leaves_closing(&steps, &plain, i, at, purpose)),
-            leads_to: leads_to(&steps[at..], &plain[at..], purpose)
-                .filter(|last| !hides && (0..at).all(|i| joins_other(&steps, plain[i], i, *last))),
-            changes_after: !plain[at + 1..].iter().all(|step| step_looks(step)),
+            is_last: joint == CommandJoint::End,
+            is_detached: joint == CommandJoint::Background,
+            is_followed: joint == CommandJoint::Then,
+            is_stopped: text.contains("timeout ") || after.iter().any(|step| may_stop(step.plain)),
+            hides_failure: hides_failure(tail),
+            rewrites: purpose.verifies() && !is_own && !step_looks(plain),
+            shown: shown(tail),
+            is_matched: is_matched(tail),
+            is_last_program: is_last_program(line, after),
+            is_alone: others(&|i| adds_nothing(&steps, i)),
+            closes: others(&|i| leaves_closing(&steps, i, at, purpose)),
+            leads_to: leads_to(tail, purpose)
+                .filter(|last| !hides && steps[..at].iter().all(|step| joins_other(step, *last))),
+            changes_after: !after.iter().all(|step| step_looks(step.plain)),
         });
     }
     found
 }
 
 /// For each command, whether a loop or a branch contains it.
-fn compounds(plain: &[&str]) -> Vec<bool> {
+fn compounds(steps: &[Step<'_>]) -> Vec<bool> {
     let mut depth = 0_usize;
-    let is_inner = |step: &&str| {
-        match step.split_whitespace().next().unwrap_or_default() {
+    let is_inner = |step: &Step<'_>| {
+        match step.plain.split_whitespace().next().unwrap_or_default() {
             "for" | "while" | "until" | "if" | "case" | "select" => depth += 1,
             "done" | "fi" | "esac" => depth = depth.saturating_sub(1),
             _ => return depth > 0,
         }
         true
     };
-    plain.iter().map(is_inner).collect()
+    steps.iter().map(is_inner).collect()
 }
 
 /// Whether the command at `i` leaves the closing lines of the output to the one at `at`.
-fn leaves_closing(
-    steps: &[(&str, CommandJoint)],
-    plain: &[&str],
-    i: usize,
-    at: usize,
-    purpose: CommandPurpose,
-) -> bool {
-    let leads = i < at && steps[i].1 == CommandJoint::And && formats(plain[i]);
-    leads || is_other_check(plain[i], purpose) || adds_nothing(steps, i, plain[i])
+fn leaves_closing(steps: &[Step<'_>], i: usize, at: usize, purpose: CommandPurpose) -> bool {
+    let Step { plain, joint, .. } = steps[i];
+    let leads = i < at && joint == CommandJoint::And && formats(plain);
+    leads || is_other_check(plain, purpose) || adds_nothing(steps, i)
 }
 
 /// Whether `&&` joins a command to the next one, and it prints no closing lines of a check with this purpose.
-fn joins_other(steps: &[(&str, CommandJoint)], plain: &str, i: usize, purpose: CommandPurpose) -> bool {
-    steps[i].1 == CommandJoint::And && (prepares(plain) || is_other_check(plain, purpose))
+fn joins_other(step: &Step<'_>, purpose: CommandPurpose) -> bool {
+    step.joint == CommandJoint::And && (prepares(step.plain) || is_other_check(step.plain, purpose))
 }
 
 /// Whether a command checks something else, so that its closing lines are not those of a check with this purpose.
@@ -199,45 +185,45 @@ fn formats(plain: &str) -> bool {
 /// Purpose of the last command that `&&` joins to the first one, if its closing lines prove the first one's success.
 ///
 /// They do not if the first command, or one in between, prints closing lines of the same kind.
-fn leads_to(
-    steps: &[(&str, CommandJoint)],
-    plain: &[&str],
-    purpose: CommandPurpose,
-) -> Option<CommandPurpose> {
-    let chained = steps.iter().take_while(|(_, joint)| *joint == CommandJoint::And);
+fn leads_to(steps: &[Step<'_>], purpose: CommandPurpose) -> Option<CommandPurpose> {
+    let chained = steps.iter().take_while(|step| step.joint == CommandJoint::And);
     let and = chained.count();
-    let last = purpose_of(plain.get(and).filter(|_| and > 0)?)?;
-    let between = plain[1..and].iter().any(|step| purpose_of(step) == Some(last));
-    let is_own = last == purpose && !formats(plain[0]);
+    let last = purpose_of(steps.get(and).filter(|_| and > 0)?.plain)?;
+    let mut between = steps[1..and].iter().map(|step| purpose_of(step.plain));
+    let between = between.any(|of| of == Some(last));
+    let is_own = last == purpose && !formats(steps[0].plain);
     (!between && !is_own && last.verifies()).then_some(last)
 }
 
 /// Whether a command certainly ran if the line's exit code is 0.
 ///
 /// It did if nothing before it decides, or if `&&` joins it to the end of the line.
-fn ran_if_zero(steps: &[(&str, CommandJoint)], at: usize) -> bool {
-    let is_chain = |joint| matches!(joint, CommandJoint::And | CommandJoint::Pipe | CommandJoint::End);
-    let list = steps[..at]
-        .iter()
-        .rev()
-        .take_while(|(_, joint)| *joint != CommandJoint::Then);
+fn ran_if_zero(steps: &[Step<'_>], at: usize) -> bool {
+    let list = steps[..at].iter().rev();
+    let list = list.take_while(|step| step.joint != CommandJoint::Then);
     let (mut before, after) = (list.peekable(), &steps[at..]);
-    before.peek().is_none() || before.chain(after).all(|(_, joint)| is_chain(*joint))
+    before.peek().is_none() || before.chain(after).all(is_chain)
 }
 
-/// Whether a line hides a failure of a command: its errors, or its exit code.
-fn hides_failure(text: &str, joint: CommandJoint, next: Option<&str>) -> bool {
-    let drops_errors = text.contains("2>/dev/null")
-        || text.contains("2> /dev/null")
-        || text.contains("&>/dev/null")
-        || text.contains(">/dev/null 2>&1");
-    drops_errors
-        || joint == CommandJoint::Other
-            && next.is_some_and(|next| WORDS.quiet.contains(&name_of_program(next)))
+/// Whether the line's exit code 0 proves that the next command ran, or that this is the last one.
+fn is_chain(step: &Step<'_>) -> bool {
+    matches!(
+        step.joint,
+        CommandJoint::And | CommandJoint::Pipe | CommandJoint::End
+    )
+}
+
+/// Whether a line hides a failure of its first command: its errors, or its exit code.
+fn hides_failure(steps: &[Step<'_>]) -> bool {
+    const DROPS: [&str; 4] = ["2>/dev/null", "2> /dev/null", "&>/dev/null", ">/dev/null 2>&1"];
+    let is_quiet = |next: &Step<'_>| WORDS.quiet.contains(&name_of_program(next.plain));
+    DROPS.iter().any(|drops| steps[0].text.contains(drops))
+        || steps[0].joint == CommandJoint::Other && steps.get(1).is_some_and(is_quiet)
 }
 
 /// Whether a command of a line prints only what another command of the line piped to it.
-fn adds_nothing(steps: &[(&str, CommandJoint)], at: usize, plain: &str) -> bool {
+fn adds_nothing(steps: &[Step<'_>], at: usize) -> bool {
+    let plain = steps[at].plain;
     let name = name_of_program(plain);
     prepares(plain)
         || WORDS.quiet.contains(&name)
@@ -256,20 +242,19 @@ fn reports_nothing(plain: &str) -> bool {
     }
 }
 
-fn is_piped_into(steps: &[(&str, CommandJoint)], at: usize) -> bool {
-    at.checked_sub(1)
-        .is_some_and(|before| steps[before].1 == CommandJoint::Pipe)
+fn is_piped_into(steps: &[Step<'_>], at: usize) -> bool {
+    let before = at.checked_sub(1).map(|before| steps[before].joint);
+    before == Some(CommandJoint::Pipe)
 }
 
 /// Whether a line prints stored text (files, logs, patches), which may mention any command.
 pub fn prints_stored_text(line: &str) -> bool {
     let steps = steps(line);
-    let prints = |(at, (text, _)): (usize, &(&str, CommandJoint))| {
-        let plain = bare(unparenthesised(text));
-        // At the end of a pipe, a program prints the output of the command before it.
+    let mut all = steps.iter().enumerate();
+    // At the end of a pipe, a program prints the output of the command before it.
+    all.any(|(at, Step { plain, .. })| {
         prints_stored(name_of_program(plain), plain) && !is_piped_into(&steps, at)
-    };
-    steps.iter().enumerate().any(prints)
+    })
 }
 
 /// Whether a command prints stored text, and more of it than names.
@@ -288,7 +273,7 @@ fn prints_stored(name: &str, plain: &str) -> bool {
 /// An agent may misread a line with commands that are not parsed here.
 pub fn may_end_with(line: &str, is: impl Fn(&[&str]) -> bool) -> bool {
     const SEPARATORS: [char; 6] = ['\n', ';', '|', '&', '(', '`'];
-    let last = steps(line).pop().map(|(text, _)| text);
+    let last = steps(line).pop().map(|step| step.text);
     let mut pieces = line.split(SEPARATORS).filter(|text| !text.trim().is_empty());
     let (first, end) = match may_hide(line) {
         true => (pieces.next(), pieces.next_back()),
@@ -306,15 +291,14 @@ pub fn may_end_with(line: &str, is: impl Fn(&[&str]) -> bool) -> bool {
 pub fn prints_own_text(line: &str) -> bool {
     // A line with one of these may print words that it does not contain as such, or the words of a reminder.
     const MAY_SPELL: [&str; 5] = ["$", "`", "\\", "<", "reminder"];
-    let own = |text: &str| {
-        let name = name_of_program(bare(unparenthesised(text)));
+    let own = |step: &Step<'_>| {
+        let name = name_of_program(step.plain);
         matches!(name, "" | "cd") || WORDS.quiet.contains(&name)
     };
-    let steps = steps(line);
     !may_hide(line)
         && !prints_stored_text(line)
         && !MAY_SPELL.iter().any(|sign| line.contains(sign))
-        && steps.iter().all(|(text, _)| own(text))
+        && steps(line).iter().all(own)
 }
 
 /// Whether a line may run commands that are not recognised: in words, loops and branches, by another shell,
@@ -347,8 +331,8 @@ pub fn hidden_words(line: &str) -> impl Iterator<Item = &str> {
 /// Directory at the end of a line, relative to that at its beginning.
 pub fn ends_in(line: &str) -> String {
     let mut working_dirs = WorkingDirs::default();
-    for (text, _) in steps(line) {
-        working_dirs.of_step(text, bare(text));
+    for step in steps(line) {
+        working_dirs.of_step(step.text, bare(step.text));
     }
     working_dirs.here
 }

@@ -1,7 +1,6 @@
 //! Parts of a line that begin with a mark: `echo "= lint ="; npm run lint`.
 
-use super::single::bare;
-use super::steps::{CommandJoint, steps};
+use super::steps::{CommandJoint, Step, bare, steps};
 
 /// Maximum number of parts of a line. The last one has the rest.
 const MAX_PARTS: usize = 16;
@@ -20,7 +19,7 @@ pub fn marked_parts(line: &str) -> Vec<LinePart<'_>> {
     let begins = |text: &str| text.as_ptr() as usize - line.as_ptr() as usize;
     let own = |text| str::trim_matches(text, [';', '&', '\n', ' ']);
     let (mut parts, mut mark, mut from) = (Vec::new(), "", 0);
-    for (text, joint) in steps(line) {
+    for Step { text, joint, .. } in steps(line) {
         let is_whole = matches!(joint, CommandJoint::Then | CommandJoint::And);
         if let Some(next) = printed(text).filter(|_| is_whole && parts.len() + 1 < MAX_PARTS) {
             let line = own(&line[from..begins(text)]);

@@ -1,7 +1,7 @@
 //! Lines that stop commands that keep running, or ask whether they run.
 
-use super::single::{bare, name_of_program};
-use super::steps::steps;
+use super::single::name_of_program;
+use super::steps::{bare, steps};
 use crate::agents::command_table::WORDS;
 
 /// Whether a command may stop others that keep running.
@@ -21,7 +21,7 @@ pub(super) fn may_stop(plain: &str) -> bool {
 /// The names of the commands that a line stops. The list is empty if they are unknown. `None` if the line stops nothing.
 pub fn stops(line: &str) -> Option<Vec<&str>> {
     let steps = steps(line);
-    let plain = || steps.iter().map(|(text, _)| bare(text));
+    let plain = || steps.iter().map(|step| bare(step.text));
     let mut stopping = plain().filter(|plain| may_stop(plain)).peekable();
     stopping.peek()?;
     // The other programs stop processes by numbers.
@@ -47,7 +47,7 @@ pub fn asks_services(line: &str) -> bool {
         "lsof" | "pgrep" => true,
         _ => false,
     };
-    steps(line).iter().any(|(text, _)| asks(bare(text)))
+    steps(line).iter().any(|step| asks(bare(step.text)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The part of a command's output that a line shows.
 
 use super::single::name_of_program;
-use super::steps::CommandJoint;
+use super::steps::{CommandJoint, Step};
 
 /// The part of an output that the filters after it show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,23 +22,21 @@ const SHOWS_FAILURES: [&str; 5] = ["FAIL", "fail", "ERROR", "Error", "error"];
 /// Filters that select lines by their words.
 const MATCHERS: [&str; 4] = ["grep", "egrep", "rg", "Select-String"];
 
-/// The commands that a command's output is piped through. `steps` begins with the command, `after` follows it.
-fn filters<'a>(steps: &'a [(&str, CommandJoint)], after: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
-    let piped = steps
-        .iter()
-        .zip(after)
-        .take_while(|((_, joint), _)| *joint == CommandJoint::Pipe);
-    piped.map(|(_, filter)| *filter)
+/// The commands that the output of the first one is piped through.
+fn filters<'l>(steps: &[Step<'l>]) -> impl Iterator<Item = &'l str> {
+    let piped = steps.windows(2);
+    let piped = piped.take_while(|pair| pair[0].joint == CommandJoint::Pipe);
+    piped.map(|pair| pair[1].plain)
 }
 
-/// Whether a filter after a command selects lines by their words.
-pub(super) fn is_matched(steps: &[(&str, CommandJoint)], after: &[&str]) -> bool {
-    filters(steps, after).any(|filter| MATCHERS.contains(&name_of_program(filter)))
+/// Whether a filter after the first command selects lines by their words.
+pub(super) fn is_matched(steps: &[Step<'_>]) -> bool {
+    filters(steps).any(|filter| MATCHERS.contains(&name_of_program(filter)))
 }
 
-/// How much the filters after a command show of its output. `steps` begins with the command.
-pub(super) fn shown(steps: &[(&str, CommandJoint)], after: &[&str]) -> ShownOutput {
-    filters(steps, after).fold(ShownOutput::All, |shown, filter| {
+/// How much the filters after the first command show of its output.
+pub(super) fn shown(steps: &[Step<'_>]) -> ShownOutput {
+    filters(steps).fold(ShownOutput::All, |shown, filter| {
         let mut words = filter.split_whitespace();
         let program = words.next().unwrap_or_default();
         let is_closing = match program {
@@ -63,9 +61,9 @@ pub(super) fn shown(steps: &[(&str, CommandJoint)], after: &[&str]) -> ShownOutp
 }
 
 /// Whether a line for PowerShell has no program after a command, whose exit code is then that of the line.
-pub(super) fn is_last_program(line: &str, after: &[&str]) -> bool {
+pub(super) fn is_last_program(line: &str, after: &[Step<'_>]) -> bool {
     // After `&`, a string or a variable is a program.
-    !line.contains("& ") && after.iter().all(|text| is_expression(text))
+    !line.contains("& ") && after.iter().all(|step| is_expression(step.plain))
 }
 
 /// Whether a command for PowerShell is an expression or a cmdlet.

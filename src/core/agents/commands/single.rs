@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::steps::steps;
+use super::steps::{Step, bare, steps};
 use crate::agents::command_table::{self, CommandPurpose, WORDS};
 use crate::agents::targets;
 
@@ -13,7 +13,7 @@ pub fn is_read_only(line: &str) -> bool {
     let hidden = ["$(", "`", "<(", ">(", "<<"];
     !hidden.iter().any(|mark| line.contains(mark))
         && !redirects(line)
-        && steps(line).iter().all(|(step, _)| step_looks(bare(step)))
+        && steps(line).iter().all(|step| step_looks(bare(step.text)))
 }
 
 /// Whether a line redirects output to a file.
@@ -76,8 +76,8 @@ fn git_lists(command: &str) -> bool {
 pub fn is_probe(line: &str) -> bool {
     let steps = steps(line);
     let plain = || {
-        let texts = steps.iter().map(|(text, _)| *text);
-        texts.map(|text| text.trim().trim_start_matches(['(', '{', '!', ' ']))
+        let texts = steps.iter().map(|step| step.text.trim());
+        texts.map(|text| text.trim_start_matches(['(', '{', '!', ' ']))
     };
     let first = plain().find(|step| !prepares(step));
     // A recognized command after a probe may be the one that failed.
@@ -113,7 +113,7 @@ fn probes(command: &str) -> bool {
 pub fn program_of(line: &str) -> Option<(&str, Option<&str>)> {
     let plain = steps(line)
         .into_iter()
-        .map(|(text, _)| bare(text))
+        .map(|step| bare(step.text))
         .find(|text| !prepares(text))?;
     let is_name = |word: &&str| !word.starts_with('-');
     Some((
@@ -124,8 +124,8 @@ pub fn program_of(line: &str) -> Option<(&str, Option<&str>)> {
 
 /// Whether a line passes a program to its interpreter: `python -c "…"`, `node - <<EOF`.
 pub fn is_program(line: &str) -> bool {
-    let is_inline = |(text, _): &(&str, _)| {
-        let mut words = bare(text).split_whitespace();
+    let is_inline = |step: &Step<'_>| {
+        let mut words = bare(step.text).split_whitespace();
         words
             .next()
             .is_some_and(|word| WORDS.interpreters.contains(&program(word)))
@@ -160,8 +160,8 @@ pub fn aim(line: &str) -> Option<String> {
         !prepares(text) && !WORDS.quiet.contains(&name) && !WORDS.filters.contains(&name)
     };
     let all = steps(line);
-    let outer = all.iter().map(|(text, _)| plain(text)).rfind(&acts)?;
-    let inner = steps(outer).into_iter().map(|(text, _)| bare(text)).rfind(acts)?;
+    let outer = all.iter().map(|step| plain(step.text)).rfind(&acts)?;
+    let inner = steps(outer).into_iter().map(|step| bare(step.text)).rfind(acts)?;
     let is_known = !line.contains("<<")
         && !inner
             .split_whitespace()
@@ -265,46 +265,6 @@ pub fn says_if_bad(command: &str) -> bool {
 pub(super) fn prepares(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or_default();
     WORDS.prepare.contains(&first) && !command.contains('>') || first.is_empty()
-}
-
-/// Removes assignments and prefixes from a command.
-pub(super) fn bare(command: &str) -> &str {
-    let mut rest = command.trim().trim_start_matches(['(', '{', ' ']);
-    'again: loop {
-        let word = rest.split_whitespace().next().unwrap_or_default();
-        // `CI=1 make` runs `make`.
-        if let Some((name, value)) = rest.split_once('=')
-            && !name.is_empty()
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        {
-            let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
-            let quoted = quote.and_then(|quote| Some(value[1..].find(quote)? + 2));
-            rest = value[quoted.unwrap_or(word.len() - name.len() - 1)..].trim_start();
-            continue;
-        }
-        for prefix in &WORDS.prefixes {
-            if let Some(tail) = after_words(rest, &prefix.words, prefix.more) {
-                rest = tail;
-                continue 'again;
-            }
-        }
-        return rest;
-    }
-}
-
-fn after_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
-    let mut rest = text;
-    for word in words {
-        rest = rest.strip_prefix(word)?;
-        if !rest.starts_with(char::is_whitespace) {
-            return None;
-        }
-        rest = rest.trim_start();
-    }
-    for _ in 0..more {
-        rest = rest.split_once(char::is_whitespace)?.1.trim_start();
-    }
-    Some(rest)
 }
 
 pub(super) fn name_of_program(plain: &str) -> &str {

@@ -1,5 +1,8 @@
 //! Splits a shell line into its commands.
 
+use super::working_dirs::unparenthesised;
+use crate::agents::command_table::WORDS;
+
 /// Operator between a command and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandJoint {
@@ -17,15 +20,26 @@ pub(super) enum CommandJoint {
     End,
 }
 
-/// Splits a line into commands, each with the operator after it. Quotes are skipped and comments dropped. A
-/// here-document ends the line.
-pub(super) fn steps(line: &str) -> Vec<(&str, CommandJoint)> {
+/// A command of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step<'l> {
+    pub(super) text: &'l str,
+    /// The command without parentheses, assignments and prefixes.
+    pub(super) plain: &'l str,
+    /// The operator after the command.
+    pub(super) joint: CommandJoint,
+}
+
+/// Splits a line into commands. Quotes are skipped and comments dropped. A here-document ends the line.
+pub(super) fn steps(line: &str) -> Vec<Step<'_>> {
     let bytes = line.as_bytes();
     let mut out = Vec::new();
     let (mut start, mut at, mut quote) = (0, 0, None);
     let mut push = |from: usize, to: usize, joint| {
-        if !line[from..to].trim().is_empty() {
-            out.push((&line[from..to], joint));
+        let text = &line[from..to];
+        if !text.trim().is_empty() {
+            let plain = bare(unparenthesised(text));
+            out.push(Step { text, plain, joint });
         }
     };
     while at < bytes.len() {
@@ -80,9 +94,49 @@ pub(super) fn steps(line: &str) -> Vec<(&str, CommandJoint)> {
     push(start, line.len(), CommandJoint::End);
     // A separator at the end of the line joins nothing.
     if let Some(last) = out.last_mut()
-        && last.1 == CommandJoint::Then
+        && last.joint == CommandJoint::Then
     {
-        last.1 = CommandJoint::End;
+        last.joint = CommandJoint::End;
     }
     out
+}
+
+/// Removes assignments and prefixes from a command.
+pub(super) fn bare(command: &str) -> &str {
+    let mut rest = command.trim().trim_start_matches(['(', '{', ' ']);
+    'again: loop {
+        let word = rest.split_whitespace().next().unwrap_or_default();
+        // `CI=1 make` runs `make`.
+        if let Some((name, value)) = rest.split_once('=')
+            && !name.is_empty()
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+        {
+            let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+            let quoted = quote.and_then(|quote| Some(value[1..].find(quote)? + 2));
+            rest = value[quoted.unwrap_or(word.len() - name.len() - 1)..].trim_start();
+            continue;
+        }
+        for prefix in &WORDS.prefixes {
+            if let Some(tail) = after_words(rest, &prefix.words, prefix.more) {
+                rest = tail;
+                continue 'again;
+            }
+        }
+        return rest;
+    }
+}
+
+fn after_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
+    let mut rest = text;
+    for word in words {
+        rest = rest.strip_prefix(word)?;
+        if !rest.starts_with(char::is_whitespace) {
+            return None;
+        }
+        rest = rest.trim_start();
+    }
+    for _ in 0..more {
+        rest = rest.split_once(char::is_whitespace)?.1.trim_start();
+    }
+    Some(rest)
 }

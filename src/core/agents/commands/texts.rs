@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::single::{bare, name_of_program};
+use super::single::name_of_program;
+use super::steps::bare;
 
 /// Programs that read a here-document as data.
 const READERS: [&str; 4] = ["cat", "gh", "git", "tee"];
