@@ -52,7 +52,7 @@ pub static WIRE: Wire = Wire {
         WireFunctions {
             dialect: |_| Box::new(AnthropicDialect::default()),
             read: request::read,
-            carry_over: request::carry_over,
+            carry_over: own_text::user_message,
             text_inside: request::text_inside,
             content: turns::content,
             bound: turns::bound,

@@ -40,10 +40,6 @@ pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadRea
     walk::view(view, &KEYS, role, read_member)
 }
 
-pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
-    own_text::user_message(blocks, prompt)
-}
-
 /// Appends the last block of the message, because results must come first. String content becomes a
 /// block.
 pub(super) fn text_inside(content: &TurnContent, text: &str) -> Option<Vec<Edit>> {

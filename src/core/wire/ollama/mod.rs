@@ -9,6 +9,8 @@ use crate::record::WireId;
 use crate::wire::Framing;
 use crate::wire::facts::{Wire, WireFunctions};
 use crate::wire::members::TextRules;
+use crate::wire::own_text;
+use crate::wire::sibling_calls::among_calls;
 
 mod answer;
 mod compose;
@@ -41,12 +43,15 @@ pub static WIRE: Wire = Wire {
         WireFunctions {
             dialect: |view| Box::new(OllamaDialect::new(view)),
             read: request::read,
-            carry_over: request::carry_over,
-            text_inside: request::text_inside,
+            // Blocks of a preamble are a list, which this API does not have.
+            carry_over: |_, prompt| own_text::user_message(&[], prompt),
+            text_inside: own_text::in_string,
             content: turns::content,
-            bound: turns::bound,
+            // Thinking is plain text here.
+            bound: |_| false,
             hidden_call: pairs::hidden_call,
-            put_beside: pairs::put_beside,
+            // Only calls count as parts, because text and calls are separate members.
+            put_beside: |view, besides| among_calls(view, besides, pairs::result),
             put_between: pairs::put_between,
             ask_again: compose::ask_again,
             compose: compose::compose,

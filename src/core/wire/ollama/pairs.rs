@@ -5,8 +5,7 @@ use crate::text::{Span, json};
 use crate::wire::HiddenCall;
 use crate::wire::aside::{SplitTurn, SyntheticTurn};
 use crate::wire::own_text::id_member;
-use crate::wire::sibling_calls::{SiblingPair, among_calls};
-use crate::wire::view::{Role, TurnChange, View};
+use crate::wire::view::Role;
 
 /// Serializes a hidden call, using upstream's own element if it was kept. Arguments that are not a JSON
 /// object become `{}`, because the API accepts nothing else.
@@ -16,11 +15,6 @@ pub(super) fn hidden_call(call: &HiddenCall) -> String {
     }
     let (id, name, arguments) = (id_member(&call.id), call.name(), call.object());
     format!(r#"{{{id}"function":{{"name":"{name}","arguments":{arguments}}}}}"#)
-}
-
-/// Only calls count as parts, because text and calls are separate members.
-pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-    among_calls(view, besides, result)
 }
 
 /// Splits the message at the aside's line: the text before it with the call, the result, and the message

@@ -1,13 +1,11 @@
-//! Parses Ollama requests into spans, and builds the carry-over message.
+//! Parses Ollama requests into spans.
 
 use bytes::Bytes;
 
 use crate::record::WireId;
-use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::own_text;
-use crate::wire::view::{RequestFacts, Role, ToolList, TurnContent, View};
+use crate::wire::view::{RequestFacts, Role, ToolList, View};
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, UnreadReason};
 
@@ -22,15 +20,6 @@ pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadRea
     };
     let view = View::unread(WireId::Ollama, body, facts);
     walk::view(view, &KEYS, role, read_member)
-}
-
-pub(super) fn carry_over(_blocks: &[String], prompt: &str) -> String {
-    own_text::user_message(&[], prompt)
-}
-
-/// Appends to the string of the user's message.
-pub(super) fn text_inside(content: &TurnContent, text: &str) -> Option<Vec<Edit>> {
-    own_text::in_string(content, text)
 }
 
 fn role(literal: &[u8]) -> Role {

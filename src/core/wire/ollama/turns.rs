@@ -5,16 +5,11 @@ use crate::wire::view::{Role, Turn, TurnContent, TurnPart, View};
 
 /// Text of the content, then the calls. A tool message is one result.
 pub(super) fn content(_view: &View, turn: Turn, text: &[u8]) -> TurnContent {
-    let is_result = turn.role == Role::Tool;
     let found = ElementMembers::read(text, turn.span, true);
     let literal = found.get(b"content").filter(|value| text[value.start] == b'"');
-    if is_result {
-        let result = |span| {
-            TurnContent::from_part(TurnPart {
-                span,
-                ..found.result()
-            })
-        };
+    if turn.role == Role::Tool {
+        let whole = found.result();
+        let result = |span| TurnContent::from_part(TurnPart { span, ..whole });
         return literal.map_or_else(TurnContent::default, result);
     }
     let calls = found.calls.into_iter().flatten();
@@ -23,9 +18,4 @@ pub(super) fn content(_view: &View, turn: Turn, text: &[u8]) -> TurnContent {
         parts: literal.map(TurnPart::literal).into_iter().chain(calls).collect(),
         list: None,
     }
-}
-
-/// Thinking is plain text here, so nothing is bound to a prefix.
-pub(super) fn bound(_view: &View) -> bool {
-    false
 }

@@ -6,6 +6,8 @@ use self::answer::ChatDialect;
 use crate::record::WireId;
 use crate::wire::facts::{Wire, WireFunctions};
 use crate::wire::members::TextRules;
+use crate::wire::own_text;
+use crate::wire::sibling_calls::among_calls;
 
 mod answer;
 mod calls;
@@ -45,12 +47,12 @@ pub static WIRE: Wire = Wire {
         WireFunctions {
             dialect: |view| Box::new(ChatDialect::new(view)),
             read: request::read,
-            carry_over: request::carry_over,
+            carry_over: own_text::user_message,
             text_inside: request::text_inside,
             content: turns::content,
             bound: turns::bound,
             hidden_call: pairs::hidden_call,
-            put_beside: pairs::put_beside,
+            put_beside: |view, besides| among_calls(view, besides, pairs::result),
             put_between: pairs::put_between,
             ask_again: compose::ask_again,
             compose: compose::compose,

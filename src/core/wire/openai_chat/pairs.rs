@@ -4,8 +4,7 @@ use crate::record::HiddenPair;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
 use crate::wire::aside::{SplitTurn, SyntheticTurn};
-use crate::wire::sibling_calls::{SiblingPair, among_calls};
-use crate::wire::view::{Role, TurnChange, View};
+use crate::wire::view::Role;
 
 /// Serializes the result of a hidden call as a message.
 pub(super) fn result(pair: &HiddenPair) -> String {
@@ -53,12 +52,6 @@ pub(super) fn hidden_call(call: &HiddenCall) -> String {
     format!(
         r#"{{"id":{id},"type":"function","function":{{"name":"{name}","arguments":{arguments}}}{extras}}}"#
     )
-}
-
-/// Inserts the call among its siblings, and the result right after the message, before the siblings'
-/// results.
-pub(super) fn put_beside(view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<TurnChange>> {
-    among_calls(view, besides, result)
 }
 
 /// Splits the message at the aside's line: the text before it with the call, the result, and the message

@@ -51,10 +51,6 @@ pub(super) fn read(body: &Bytes, operation: Operation) -> Result<View, UnreadRea
     walk::view(view, &KEYS, role, read_member)
 }
 
-pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
-    own_text::user_message(blocks, prompt)
-}
-
 /// Appends the last block of the user's content, or extends its string. Servers with their own chat
 /// template reject two user messages in a row.
 ///

@@ -84,7 +84,8 @@ pub static WIRE: Wire = Wire {
             dialect: |view| Box::new(ResponsesDialect::new(view)),
             read: request::read,
             carry_over: request::carry_over,
-            text_inside: request::text_inside,
+            // The text always becomes a message item. A transcript that is a single string was made a list before.
+            text_inside: |_, _| None,
             content: turns::content,
             bound: turns::bound,
             hidden_call: pairs::hidden_call,

@@ -5,9 +5,7 @@ use bytes::Bytes;
 use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{
-    PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn, TurnContent, View,
-};
+use crate::wire::view::{PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn, View};
 use crate::wire::walk::{self, is_cramped};
 use crate::wire::{Operation, UnreadReason};
 
@@ -95,11 +93,6 @@ pub(super) fn carry_over(blocks: &[String], prompt: &str) -> String {
     all.push(format!(r#"{{"type":"input_text","text":{prompt}}}"#));
     let all = all.join(",");
     format!(r#"{{"type":"message","role":"user","content":[{all}]}}"#)
-}
-
-/// The text always becomes a message item. A transcript that is a single string was made a list before.
-pub(super) fn text_inside(_content: &TurnContent, _text: &str) -> Option<Vec<Edit>> {
-    None
 }
 
 /// Replaces or removes `previous_response_id`.
