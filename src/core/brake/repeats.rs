@@ -150,10 +150,7 @@ fn has_users_words(transcript: &Transcript<'_>, at: usize, tags: &[String]) -> b
 
 fn users_words(transcript: &Transcript<'_>, at: usize, tags: &[String]) -> String {
     let is_users = transcript.turn(at).is_some_and(|turn| turn.role == Role::User);
-    let settings = SpeakerSettings {
-        tags,
-        ..SpeakerSettings::default()
-    };
+    let settings = SpeakerSettings::tagged(tags);
     let said = if is_users {
         transcript.said_in(at, &settings)
     } else {

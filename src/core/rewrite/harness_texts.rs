@@ -81,10 +81,7 @@ pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) 
         is_opening: true,
         turns: UsersTurns::default(),
     };
-    let mut said = transcript.said_by(SpeakerSettings {
-        tags,
-        ..SpeakerSettings::default()
-    });
+    let mut said = transcript.said_by(SpeakerSettings::tagged(tags));
     let leading = view.leading();
     let last = until.map_or(view.turns.len(), |(turn, _)| turn + 1);
     for (at, turn) in transcript.turns().enumerate().take(last) {

@@ -107,10 +107,7 @@ pub fn last_message(view: &View, tags: &[String]) -> Option<String> {
 ///
 /// Returns its part, its span and its text. Quotes around the whole text are removed.
 pub(super) fn own_text(view: &View, turn: usize, tags: &[String]) -> Option<(usize, Span, String)> {
-    let settings = SpeakerSettings {
-        tags,
-        ..SpeakerSettings::default()
-    };
+    let settings = SpeakerSettings::tagged(tags);
     let said = Transcript::from_view(view).said_in(turn, &settings);
     let (said, from) = said.iter().find_map(|said| Some((said, users_from(said)?)))?;
     let TranscriptPartKind::Text(text) = said.part.kind else {

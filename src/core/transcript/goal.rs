@@ -67,10 +67,7 @@ impl<'a> GoalWalk<'a> {
         let is_finished = self.spoke && !self.called;
         (self.spoke, self.called) = (false, false);
         let (mut is_mentioned, mut is_stopped, mut says) = (false, false, false);
-        let settings = SpeakerSettings {
-            tags,
-            ..SpeakerSettings::default()
-        };
+        let settings = SpeakerSettings::tagged(tags);
         for said in said(&mut self.speakers, &settings, turn) {
             let change = match said.part.kind {
                 TranscriptPartKind::Result(result) => self.in_result(&said.part, &result),

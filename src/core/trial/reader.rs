@@ -267,10 +267,7 @@ impl Thread {
             self.session.agent = message.agent.or(self.session.agent);
             let text = message.message.to_string();
             let turn = TranscriptTurn::alone(text.as_bytes(), message.role());
-            let settings = SpeakerSettings {
-                tags,
-                ..SpeakerSettings::default()
-            };
+            let settings = SpeakerSettings::tagged(tags);
             for said in said(&mut self.speakers, &settings, &turn) {
                 let part = &said.part;
                 match part.kind {

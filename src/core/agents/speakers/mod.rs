@@ -61,6 +61,16 @@ pub struct SpeakerSettings<'s> {
     pub carry_overs: &'s [String],
 }
 
+impl<'s> SpeakerSettings<'s> {
+    /// Settings with only these beginnings.
+    pub fn tagged(tags: &'s [String]) -> Self {
+        Self {
+            tags,
+            ..Self::default()
+        }
+    }
+}
+
 /// Reads the turns of a transcript in order.
 #[derive(Debug, Default)]
 pub struct Speakers {

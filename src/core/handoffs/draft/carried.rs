@@ -73,10 +73,7 @@ pub fn open_message(view: &View, tags: &[String]) -> String {
         .iter()
         .rposition(|turn| is_models(*turn))
         .map_or(0, |at| at + 1);
-    let settings = SpeakerSettings {
-        tags,
-        ..SpeakerSettings::default()
-    };
+    let settings = SpeakerSettings::tagged(tags);
     let mut speakers = Speakers::default();
     let said = turns[open..]
         .iter()
