@@ -82,12 +82,17 @@ impl TokenCounts {
         if self.total() <= part.total() {
             return Self::default();
         }
+        self.with_each(part, u64::saturating_sub)
+    }
+
+    /// Combines each count with the one of the same kind.
+    fn with_each(self, other: Self, combined: fn(u64, u64) -> u64) -> Self {
         Self {
-            input: self.input.saturating_sub(part.input),
-            cache_read: self.cache_read.saturating_sub(part.cache_read),
-            cache_write: self.cache_write.saturating_sub(part.cache_write),
-            cache_write_long: self.cache_write_long.saturating_sub(part.cache_write_long),
-            output: self.output.saturating_sub(part.output),
+            input: combined(self.input, other.input),
+            cache_read: combined(self.cache_read, other.cache_read),
+            cache_write: combined(self.cache_write, other.cache_write),
+            cache_write_long: combined(self.cache_write_long, other.cache_write_long),
+            output: combined(self.output, other.output),
         }
     }
 
@@ -118,15 +123,7 @@ impl TokenCounts {
 
 impl AddAssign for TokenCounts {
     fn add_assign(&mut self, other: Self) {
-        for (own, more) in [
-            (&mut self.input, other.input),
-            (&mut self.cache_read, other.cache_read),
-            (&mut self.cache_write, other.cache_write),
-            (&mut self.cache_write_long, other.cache_write_long),
-            (&mut self.output, other.output),
-        ] {
-            *own = own.saturating_add(more);
-        }
+        *self = self.with_each(other, u64::saturating_add);
     }
 }
 
