@@ -44,12 +44,7 @@ const NEWEST: usize = 50;
 
 /// Reads the newest exchanges of a conversation.
 pub(super) fn newest_rows(query: &JournalReader, key: &str) -> CliResult<Vec<ExchangeRow>> {
-    let filter = ExchangeFilter {
-        conversation: Some(key.to_owned()),
-        limit: NEWEST,
-        ..ExchangeFilter::default()
-    };
-    Ok(query.list(&filter)?)
+    Ok(query.list(&ExchangeFilter::newest(Some(key), NEWEST))?)
 }
 
 /// Form of a request to read.

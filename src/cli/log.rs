@@ -81,10 +81,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
     let filter = filter(&args.filter)?.since(args.since);
     let prices = super::prices(config.bill.prices.as_deref())?;
     let mut wanted = RowQuery {
-        range: ExchangeFilter {
-            limit: args.limit,
-            ..ExchangeFilter::default()
-        },
+        range: ExchangeFilter::newest(None, args.limit),
         filter: &filter,
         prices: &prices,
         command_prefix: &config.commands.prefix,

@@ -22,11 +22,7 @@ impl JournalReader {
     /// # Errors
     /// Returns an error if the journal cannot be read.
     pub fn called_again(&self, conversation: &str, handoff: HandoffId) -> JournalResult<Option<Vec<String>>> {
-        let filter = ExchangeFilter {
-            conversation: Some(conversation.to_owned()),
-            limit: NEWEST,
-            ..ExchangeFilter::default()
-        };
+        let filter = ExchangeFilter::newest(Some(conversation), NEWEST);
         // The newest request that contains the handoff decides.
         for row in self.list(&filter)? {
             let body = self.body(&row.id, BodySide::Received)?.map(Bytes::from);

@@ -72,13 +72,9 @@ fn journal(config: &Config) -> JournalResult<Option<JournalSummary>> {
     let Some(reader) = JournalReader::open(&config.state_dir)? else {
         return Ok(None);
     };
-    let newest = ExchangeFilter {
-        limit: NEWEST,
-        ..Default::default()
-    };
     Ok(Some(JournalSummary {
         totals: reader.totals()?,
-        newest: reader.list(&newest)?,
+        newest: reader.list(&ExchangeFilter::newest(None, NEWEST))?,
     }))
 }
 

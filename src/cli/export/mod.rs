@@ -157,10 +157,7 @@ impl Sources {
     ///
     /// Each is read on its own, because together they may be larger than the memory.
     fn har(&self, key: &str, out: &mut Out) -> CliResult {
-        let rows = self.rows(ExchangeFilter {
-            conversation: Some(key.to_owned()),
-            ..ExchangeFilter::default()
-        })?;
+        let rows = self.rows(ExchangeFilter::newest(Some(key), 0))?;
         let Some(journal) = self.journal.as_ref().filter(|_| !rows.is_empty()) else {
             let message = format!("the journal has no exchange of conversation {}", visible(key));
             return Err(Exit::NO_INPUT.failure(message));

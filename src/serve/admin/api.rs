@@ -85,11 +85,8 @@ async fn conversations(state: &AdminState, params: &QueryParams) -> ApiResult {
 async fn conversation(state: &AdminState, key: &str) -> ApiResult {
     let wanted = key.to_owned();
     let found = read(state, move |q| {
-        let filter = ExchangeFilter {
-            conversation: Some(wanted.clone()),
-            ..ExchangeFilter::default()
-        };
-        Ok((q.conversations(Some(&wanted), 1)?.pop(), q.list(&filter)?))
+        let exchanges = q.list(&ExchangeFilter::newest(Some(&wanted), 0))?;
+        Ok((q.conversations(Some(&wanted), 1)?.pop(), exchanges))
     });
     let Some((Some(conversation), mut exchanges)) = found.await? else {
         return Err(ApiError::NOT_IN_JOURNAL);
@@ -148,8 +145,7 @@ async fn exchanges(state: &AdminState, params: &QueryParams) -> ApiResult {
 }
 
 async fn exchange(state: &AdminState, id: &str) -> ApiResult {
-    let wanted = id.to_owned();
-    let exchange = read_one(state, ApiError::NO_EXCHANGE, move |q| q.exchange(&wanted)).await?;
+    let exchange = read_one(state, id, ApiError::NO_EXCHANGE, JournalReader::exchange).await?;
     let event = &exchange.exchange.event;
     let ids: Vec<_> = event.pinned.iter().chain(&event.fired).cloned().collect();
     let handoffs = api_handoffs::named(state, &ids).await?;
@@ -165,11 +161,10 @@ async fn message(state: &AdminState, id: &str, params: &QueryParams) -> ApiResul
         _ => return Err(ApiError::SIDE),
     };
     let i = params.number("i")?.ok_or(ApiError::NO_POSITION)?;
-    let wanted = id.to_owned();
     let envelope = params.text("of").as_deref() == Some("envelope");
-    let found = read_one(state, ApiError::NO_MESSAGE, move |q| match envelope {
-        true => q.envelope_row(&wanted, side, i),
-        false => q.message(&wanted, side, i),
+    let found = read_one(state, id, ApiError::NO_MESSAGE, move |q, id| match envelope {
+        true => q.envelope_row(id, side, i),
+        false => q.message(id, side, i),
     });
     shown(&found.await?)
 }
@@ -182,16 +177,14 @@ async fn body(state: &AdminState, id: &str, side: &str, params: &QueryParams) ->
         "shown" => BodySide::Shown,
         _ => return Err(ApiError::NO_PATH),
     };
-    let wanted = id.to_owned();
-    let body = read_one(state, ApiError::NO_BODY, move |q| q.body(&wanted, side)).await?;
+    let body = read_one(state, id, ApiError::NO_BODY, move |q, id| q.body(id, side)).await?;
     Ok(respond(StatusCode::OK, TEXT, body))
 }
 
 /// Returns the part of a running response that has arrived.
 async fn live(state: &AdminState, id: &str) -> ApiResult {
-    let wanted = id.to_owned();
-    let row = read_one(state, ApiError::NO_EXCHANGE, move |q| q.row(&wanted));
-    match row.await?.open {
+    let row = read_one(state, id, ApiError::NO_EXCHANGE, JournalReader::row).await?;
+    match row.open {
         // The journal has the response of an exchange that has ended.
         false => shown(&json!({"open": false, "parts": []})),
         true => shown(&json!({"open": true, "parts": state.journal.live_answer(id)})),
@@ -199,8 +192,8 @@ async fn live(state: &AdminState, id: &str) -> ApiResult {
 }
 
 async fn har(state: &AdminState, id: &str) -> ApiResult {
-    let wanted = id.to_owned();
-    let mut answer = shown(&read_one(state, ApiError::NO_EXCHANGE, move |q| q.har(&wanted)).await?)?;
+    let har = read_one(state, id, ApiError::NO_EXCHANGE, JournalReader::har).await?;
+    let mut answer = shown(&har)?;
     // The name does not contain the id, which is untrusted text from the path.
     let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
     answer.headers_mut().insert(CONTENT_DISPOSITION, file);

@@ -77,13 +77,16 @@ pub(super) async fn read<T: Send + 'static>(
     }
 }
 
-/// Reads one item of the journal. Returns the error `otherwise` if it is missing.
+/// Reads the item of the journal with this id. Returns the error `otherwise` if it is missing.
 pub(super) async fn read_one<T: Send + 'static>(
     state: &AdminState,
+    id: &str,
     otherwise: ApiError,
-    ask: impl FnOnce(&JournalReader) -> JournalResult<Option<T>> + Send + 'static,
+    ask: impl FnOnce(&JournalReader, &str) -> JournalResult<Option<T>> + Send + 'static,
 ) -> ApiResult<T> {
-    read(state, ask).await?.flatten().ok_or(otherwise)
+    let id = id.to_owned();
+    let found = read(state, move |journal| ask(journal, &id)).await?;
+    found.flatten().ok_or(otherwise)
 }
 
 pub(super) fn shown(value: &impl Serialize) -> ApiResult {

@@ -44,6 +44,17 @@ pub struct ExchangeFilter {
     pub limit: usize,
 }
 
+impl ExchangeFilter {
+    /// Selects the newest exchanges of a conversation, at most this number of them.
+    pub fn newest(conversation: Option<&str>, limit: usize) -> Self {
+        Self {
+            conversation: conversation.map(str::to_owned),
+            limit,
+            ..Self::default()
+        }
+    }
+}
+
 /// Summary of a conversation.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConversationSummary {
@@ -144,11 +155,7 @@ impl JournalReader {
     pub fn context_tokens(&self, conversation: &str) -> JournalResult<Option<(u64, Option<String>)>> {
         /// Number of exchanges examined.
         const NEWEST: usize = 20;
-        let rows = self.list(&ExchangeFilter {
-            conversation: Some(conversation.to_owned()),
-            limit: NEWEST,
-            ..ExchangeFilter::default()
-        })?;
+        let rows = self.list(&ExchangeFilter::newest(Some(conversation), NEWEST))?;
         // Side requests are not offered baton's tool, and their context is not the conversation's.
         let of = |tooled: bool| {
             let mut rows = rows.iter().filter(move |row| row.event.tooled == tooled);
