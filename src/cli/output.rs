@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::exit::{CliResult, CommandFailure};
 use super::state_args::ListFormat;
-use baton_core::text::visible as text;
+use baton_core::text::{units, visible as text};
 pub(super) use baton_state::journal::{plural, short, unsent};
 pub(super) use baton_state::telemetry::size;
 
@@ -199,13 +199,14 @@ pub(super) fn table(rows: &[Vec<String>]) -> Vec<String> {
 
 /// Formats an age as `now`, `12m`, `3h` or `5d`.
 pub(super) fn age(then_ms: u64, now_ms: u64) -> String {
-    let secs = now_ms.saturating_sub(then_ms) / 1000;
-    match secs {
-        0..60 => "now".to_owned(),
-        60..3600 => format!("{}m", secs / 60),
-        3600..86400 => format!("{}h", secs / 3600),
-        _ => format!("{}d", secs / 86400),
-    }
+    units::age(now_ms.saturating_sub(then_ms) / 1000)
+}
+
+/// Escapes text for an XML element.
+pub(super) fn xml_text(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use super::exit::{CliResult, Exit};
 use super::output::{Out, shown, visible};
+use baton_core::text::units::hex;
 use baton_serve::admin::pinned_tls;
 use baton_state::config::{Config, Environment, Secret};
 use baton_state::disk::{self, private_file};
@@ -60,8 +61,6 @@ pub(super) struct Process {
 struct Claim {
     #[serde(flatten)]
     process: Process,
-    /// Empty in files of versions before this field.
-    #[serde(default)]
     started_with: StartedWith,
 }
 
@@ -268,7 +267,7 @@ fn requested(
 pub(super) fn tell_drafts(proxy: &Process, token: Option<&Secret>, run: &str) {
     let token = token.map(|token| format!("authorization: Bearer {}\r\n", token.reveal()));
     let events = requested(proxy, "/api/events", &token.unwrap_or_default(), None);
-    // Not an error: an older proxy may not report drafts, and the agent runs in any case.
+    // Not an error: the agent runs in any case.
     let Ok(events) = events else { return };
     let event = format!("data: {{\"run\":\"{run}\"}}");
     // Without a read timeout, because the next event may be hours away.
@@ -318,8 +317,7 @@ impl StartedWith {
         let names = names.chain(NETWORK.iter().copied());
         let set = names.filter(|name| *name != STATE_DIR).filter_map(|name| {
             let digest = Secret::new(environment.get(name)?).digest();
-            let digest = digest.iter().map(|byte| format!("{byte:02x}"));
-            Some((name.to_owned(), digest.collect()))
+            Some((name.to_owned(), hex(&digest)))
         });
         Self {
             config: file.and_then(|file| std::path::absolute(file).ok()),

@@ -18,6 +18,7 @@ use crate::cli::run;
 use crate::cli::running::{self, RunState};
 use baton_core::brake::{BrakeOutcome, provider_limit};
 use baton_core::record::PlanWindow;
+use baton_core::text::units;
 use baton_state::clock::now_ms;
 use baton_state::config::{Config, Environment, Flags, StoreKind};
 use baton_state::disk;
@@ -92,10 +93,7 @@ fn proxy(installation: &Installation) -> Vec<Finding> {
 }
 
 fn ago(then_ms: u64) -> String {
-    match age(then_ms, now_ms()).as_str() {
-        "now" => "just now".to_owned(),
-        age => format!("{age} ago"),
-    }
+    units::ago(now_ms().saturating_sub(then_ms) / 1000)
 }
 
 /// Reports whether the address of each listener is free, or in use by this proxy.

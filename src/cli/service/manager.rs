@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use crate::cli::output::xml_text;
+
 /// A service manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ManagerKind {
@@ -197,12 +199,6 @@ fn launchd_plist(plan: &ServicePlan) -> String {
 "#,
         plan.stop_secs
     )
-}
-
-fn xml_text(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::layout::{money, percent, saving};
 use super::screen::{length_name, sessions, span};
-use crate::cli::output::plural;
+use crate::cli::output::{plural, xml_text};
 use baton_core::trial::{ArmSum, TrialReport};
 
 /// The picture's width and margins, and the height of a row and of a bar.
@@ -26,8 +26,8 @@ pub(super) fn svg(report: &TrialReport) -> String {
          <title>{0}</title>\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n\
          <text x=\"24\" y=\"40\" font-size=\"24\" font-weight=\"700\" fill=\"#0f172a\">{0}</text>\n\
          <text x=\"24\" y=\"66\" fill=\"#475569\">{1}</text>\n",
-        escaped(&title),
-        escaped(&about)
+        xml_text(&title),
+        xml_text(&about)
     );
     let paid = report.lengths.iter().map(|length| length.paid);
     // Not zero, because the scale divides by it.
@@ -54,7 +54,7 @@ pub(super) fn svg(report: &TrialReport) -> String {
              <text x=\"{:.0}\" y=\"{text}\" fill=\"#0f172a\">{}</text>\n",
             LEFT + paid - changed,
             LEFT + paid + 10.0,
-            escaped(&amount)
+            xml_text(&amount)
         ));
     }
     let y = TOP + ROW * report.lengths.len() + 26;
@@ -65,7 +65,7 @@ pub(super) fn svg(report: &TrialReport) -> String {
     );
     svg.push_str(&format!(
         "<text x=\"24\" y=\"{y}\" font-size=\"12\" fill=\"#64748b\">{}</text>\n</svg>\n",
-        escaped(&legend)
+        xml_text(&legend)
     ));
     svg
 }
@@ -88,10 +88,4 @@ fn title(report: &TrialReport, best: Option<&ArmSum>, whole: f64) -> String {
         _ => "no difference".to_owned(),
     };
     format!("{}, {time}: {what}", plural(report.sessions as u64, "session"))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }

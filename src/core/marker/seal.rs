@@ -9,6 +9,7 @@ use sha2::Sha256;
 use uuid::Uuid;
 
 use crate::record::LOCAL;
+use crate::text::units::hex;
 
 /// Length of a seal in bytes: 128 bits of the HMAC.
 const SEAL_BYTES: usize = 16;
@@ -86,7 +87,7 @@ impl SealKey {
         let mut mac = self.keyed();
         mac.update(b"the id of a seal key");
         let mac = mac.finalize().into_bytes();
-        mac[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&mac[..ID_BYTES])
     }
 
     /// Raw bytes of the key.

@@ -8,10 +8,11 @@ use sha2::{Digest, Sha256};
 
 use crate::record::Position;
 use crate::text::json;
+use crate::text::units::hex;
 use crate::wire::view::View;
 
-/// Number of hexadecimal digits in a digest: 128 bits.
-const DIGITS: usize = 32;
+/// Length of a digest in bytes: 128 bits.
+const DIGEST: usize = 16;
 
 /// Position after everything in a transcript.
 pub fn of(view: &View) -> Position {
@@ -48,7 +49,7 @@ pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
             add(&mut hash, &without_breakpoints(view.text(turn.span)));
         }
         done = count;
-        out.push(hexadecimal(&hash.clone().finalize()));
+        out.push(hex(&hash.clone().finalize()[..DIGEST]));
     }
     out
 }
@@ -57,12 +58,6 @@ fn add(hash: &mut Sha256, part: &[u8]) {
     // The length prefix keeps parts distinct.
     hash.update((part.len() as u64).to_be_bytes());
     hash.update(part);
-}
-
-fn hexadecimal(digest: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
-    let bytes = digest.iter().take(DIGITS / 2);
-    bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
 }
 
 /// Removes the members `cache_control` from JSON, because agents move them to the newest message.

@@ -1,5 +1,6 @@
-//! Formats counts and ids for users.
+//! Formats counts, bytes, ages and ids.
 
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 /// Number of characters of an id that commands accept for the whole: its time in milliseconds.
@@ -10,6 +11,43 @@ pub fn brief(id: Uuid) -> String {
     let mut id = id.to_string();
     id.truncate(ID_CHARS);
     id
+}
+
+/// Formats bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
+    let bytes = bytes.iter();
+    bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
+}
+
+/// Hashes a list of parts to 128 bits, in hexadecimal.
+pub fn digest(parts: &[impl AsRef<str>]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        let part = part.as_ref();
+        // The length comes first, so that no two lists of parts concatenate to the same bytes.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hex(&hash.finalize()[..16])
+}
+
+/// Formats an age in seconds as `now`, `12m`, `3h` or `5d`.
+pub fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => "now".to_owned(),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+/// Formats an age in seconds as `just now`, `12m ago`, `3h ago` or `5d ago`.
+pub fn ago(seconds: u64) -> String {
+    match seconds {
+        0..60 => "just now".to_owned(),
+        _ => format!("{} ago", age(seconds)),
+    }
 }
 
 /// Whether a count is zero, for serde's `skip_serializing_if`.

@@ -14,6 +14,8 @@ use http::{HeaderValue, Response};
 use http_body_util::Full;
 use sha2::{Digest, Sha256};
 
+use baton_core::text::units::hex;
+
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
@@ -62,12 +64,8 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
         hash.update([0]);
         hash.update(content);
     }
-    hash.finalize()
-        .iter()
-        // Enough to distinguish builds.
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    // Enough to distinguish builds.
+    hex(&hash.finalize()[..8])
 });
 
 static PAGE: LazyLock<String> = LazyLock::new(|| INDEX.replace("{hash}", &HASH));

@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
 
 use baton_core::record::LOCAL;
+use baton_core::text::units::hex;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
 
 /// SHA-256 digests of the client keys, each with the client's name; `None` admits everybody.
@@ -158,17 +159,15 @@ fn is_lasting(key: &[u8]) -> bool {
 /// Prefix of the names of principals that stand for API keys.
 pub const KEY_OWNER: &str = "key-";
 
-/// Number of hexadecimal digits of a key's digest in its principal's name: 96 bits, so that no two keys share a
-/// name by chance.
-const OWNER_DIGITS: usize = 24;
+/// Number of bytes of a key's digest in its principal's name: 96 bits, so that no two keys share a name by chance.
+const OWNER_BYTES: usize = 12;
 
 /// Returns the principal that stands for an API key.
 fn key_owner(key: &[u8]) -> String {
     // The fixed prefix makes this digest differ from the plain SHA-256 digest of the same key.
     let digest = Sha256::new().chain_update(b"baton principal\0").chain_update(key);
     let digest = digest.finalize();
-    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{KEY_OWNER}{}", &digits[..OWNER_DIGITS])
+    format!("{KEY_OWNER}{}", hex(&digest[..OWNER_BYTES]))
 }
 
 fn parameters(query: &str) -> impl Iterator<Item = &str> {

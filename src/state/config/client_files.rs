@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use baton_core::record::LOCAL;
+use baton_core::text::units::hex;
 
 use super::Secret;
 use crate::disk::{self, FileAccess};
@@ -51,7 +52,7 @@ pub fn add(file: &Path) -> io::Result<Secret> {
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
     // Some agents check that an API key begins with `sk-`.
     let key = Secret::new(format!("sk-baton-{}", URL_SAFE_NO_PAD.encode(random)));
-    let digest: String = key.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&key.digest());
     let dir = file.parent().unwrap_or(Path::new("."));
     disk::make_dir(dir, FileAccess::Everybody)?;
     let text = format!("# SHA-256 digest of the client's key.\nkey_sha256 = \"{digest}\"\n");

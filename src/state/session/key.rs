@@ -1,9 +1,8 @@
 //! Determines the conversation that a request belongs to.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use sha2::{Digest, Sha256};
-
 use baton_core::record::WireId;
+use baton_core::text::units::digest;
 
 /// Headers that name an agent's session.
 ///
@@ -21,9 +20,6 @@ const HEADERS: &[&[&str]] = &[
     // pi, on the Responses wire.
     &["session_id"],
 ];
-
-/// Number of hexadecimal digits of a key: 128 bits, so that two conversations never collide by chance.
-const KEY_DIGITS: usize = 32;
 
 /// The key of a conversation in the store.
 pub struct ConversationKey {
@@ -65,21 +61,6 @@ pub fn conversation_key(
     }
     let key = digest(&parts);
     ConversationKey { key, named }
-}
-
-/// Hashes a list of parts to a key.
-fn digest(parts: &[impl AsRef<str>]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        let part = part.as_ref();
-        // The length comes first, so that no two lists of parts concatenate to the same bytes.
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
-    }
-    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
-    let digest = hash.finalize();
-    let bytes = digest.iter().take(KEY_DIGITS / 2);
-    bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
 }
 
 /// Returns the agent's name for its session, which subagents share with their parent: from its headers, or
@@ -131,7 +112,7 @@ mod tests {
     #[test]
     fn is_stable() {
         let made = claude(&[("x-claude-code-session-id", "s")]);
-        assert_eq!(made.len(), KEY_DIGITS);
+        assert_eq!(made.len(), 32);
         assert!(made.bytes().all(|b| b.is_ascii_hexdigit()));
         assert_eq!(
             made,

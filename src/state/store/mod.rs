@@ -365,10 +365,6 @@ fn random(bytes: &mut [u8]) -> io::Result<()> {
     getrandom::fill(bytes).map_err(|err| io::Error::other(err.to_string()))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A failed store call. The agent never caused it, and a retry may succeed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]

@@ -11,9 +11,10 @@ use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{StoreError, StoreResult, hex, make_dir, random};
+use super::{StoreError, StoreResult, make_dir, random};
 use crate::disk::{self, FileAccess, private_file};
 use baton_core::marker::seal::{SealKey, SealKeys};
+use baton_core::text::units::hex;
 
 /// Name of the file with the key that creates seals.
 pub const FILE: &str = "seal.key";

@@ -3,6 +3,7 @@
 use super::model::HandoffFile;
 use super::text::listed;
 use super::time::Time;
+use crate::text::units::ago;
 use crate::text::words::plural;
 
 /// Maximum number of files named in the line.
@@ -63,7 +64,8 @@ impl Drift {
 
     /// When the file was written, in words.
     pub fn age(&self) -> Option<String> {
-        self.age_seconds.map(|age| format!("written {}", format_age(age)))
+        let age = self.age_seconds?;
+        Some(format!("written {}", ago(age.unsigned_abs())))
     }
 
     /// A line for the user and the model.
@@ -86,16 +88,6 @@ impl Drift {
             true => format!("{word}: nothing is known of its age"),
             false => format!("{word}: {}", parts.join("; ")),
         }
-    }
-}
-
-/// Formats an age as `just now`, `12m ago`, `3h ago` or `5d ago`.
-fn format_age(seconds: i64) -> String {
-    match seconds {
-        ..60 => "just now".to_owned(),
-        60..3600 => format!("{}m ago", seconds / 60),
-        3600..86_400 => format!("{}h ago", seconds / 3600),
-        _ => format!("{}d ago", seconds / 86_400),
     }
 }
 

@@ -7,14 +7,12 @@
 
 use std::collections::BTreeSet;
 
-use sha2::{Digest, Sha256};
-use uuid::Uuid;
-
 use super::answers::unexpected_reply;
 use crate::store::record_text::RecordText;
 use crate::store::records::{PlacedKind, RecordKind, StoredRecord};
 use crate::store::{StoreError, StoreResult};
 use baton_core::record::HandoffId;
+use baton_core::text::units::digest;
 
 /// A kind of record. An empty index name means that the kind has no such index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +101,8 @@ impl From<RecordKind> for RedisKind {
 impl RedisKind {
     /// Returns the index of a principal's records with this anchor.
     pub(super) fn at_place(self, principal: &str, key: &str) -> String {
-        format!("{}{}", self.places, short(&[principal, key]))
+        // A digest, because strings from agents may be long, and may have characters with a meaning in Redis.
+        format!("{}{}", self.places, digest(&[principal, key]))
     }
 }
 
@@ -234,12 +233,12 @@ impl RedisRecord {
 
 /// Returns the index of a conversation's handoffs.
 pub(super) fn of_conversation(key: &str) -> String {
-    format!("i:handoff:of:{}", short(&[key]))
+    format!("i:handoff:of:{}", digest(&[key]))
 }
 
 /// Returns the id of a response id's record.
 pub(super) fn response(principal: &str, shown: &str) -> String {
-    short(&[principal, shown])
+    digest(&[principal, shown])
 }
 
 pub(super) fn id_of(record: &StoredRecord) -> String {
@@ -247,20 +246,4 @@ pub(super) fn id_of(record: &StoredRecord) -> String {
         StoredRecord::ResponseId { record, .. } => response(&record.principal, &record.shown),
         _ => record.id(),
     }
-}
-
-/// Hashes strings from agents for use in a key: the length is fixed, and no character has a meaning in Redis.
-fn short(parts: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        // The length comes first, so that different lists of parts never hash the same bytes.
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
-    }
-    let mut bytes = [0; 16];
-    // Half of the digest: 128 bits exclude collisions, and keys stay short.
-    for (byte, of) in bytes.iter_mut().zip(hash.finalize()) {
-        *byte = of;
-    }
-    Uuid::from_bytes(bytes).simple().to_string()
 }
