@@ -47,6 +47,11 @@ pub(crate) fn connect(file: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
+/// Merges the log into the file and truncates it, unless another process uses it.
+pub(crate) fn empty_log(conn: &Connection) -> rusqlite::Result<()> {
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
 /// Creates the tables of an empty file.
 ///
 /// `version` is stored as the file's `user_version`. An empty file has 0.

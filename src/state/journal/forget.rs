@@ -5,9 +5,9 @@ use std::path::Path;
 use rusqlite::types::Value;
 use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
 
-use super::retention::{collect, drop_exchange, empty_log};
+use super::retention::{collect, drop_exchange};
 use super::schema::{self, JournalResult};
-use crate::database::all;
+use crate::database::{all, empty_log};
 
 /// Exchanges deleted in one transaction, so that a running proxy can write in between.
 const STEP: usize = 64;

@@ -69,20 +69,18 @@ pub(super) struct Footprint {
 }
 
 pub(super) fn footprint(conn: &Connection) -> rusqlite::Result<Footprint> {
-    let ask = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
-    let page = ask("page_size")?;
+    let page = pragma(conn, "page_size")?;
     let log_of = |path| std::fs::metadata(format!("{path}-wal")).ok();
     let log = conn.path().and_then(log_of);
     Ok(Footprint {
-        file: ask("page_count")? * page,
-        free: ask("freelist_count")? * page,
+        file: pragma(conn, "page_count")? * page,
+        free: pragma(conn, "freelist_count")? * page,
         log: log.map_or(0, |log| log.len()),
     })
 }
 
-/// Merges the log into the file and truncates it, unless a reader still uses it.
-pub(super) fn empty_log(conn: &Connection) -> rusqlite::Result<()> {
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+fn pragma(conn: &Connection, name: &str) -> rusqlite::Result<u64> {
+    conn.pragma_query_value(None, name, |row| row.get(0))
 }
 
 /// Runs one step of retention. Returns whether there is more to do.
@@ -108,26 +106,22 @@ pub(super) fn step(
         archive.collected(&nodes, &chunks);
         return Ok(true);
     }
-    let free: i64 = archive
-        .conn
-        .pragma_query_value(None, "freelist_count", |row| row.get(0))?;
+    let free = pragma(&archive.conn, "freelist_count")?;
     if free == 0 {
         return Ok(false);
     }
     archive
         .conn
         .execute_batch(&format!("PRAGMA incremental_vacuum({PAGES_PER_STEP});"))?;
-    let left: i64 = archive
-        .conn
-        .pragma_query_value(None, "freelist_count", |row| row.get(0))?;
+    let left = pragma(&archive.conn, "freelist_count")?;
     // Without progress a reader holds the pages, and a later run continues.
     Ok(left > 0 && left < free)
 }
 
 /// Returns the bytes of the file that are in use.
 pub(super) fn used(conn: &Connection) -> rusqlite::Result<u64> {
-    let ask = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
-    Ok((ask("page_count")?.saturating_sub(ask("freelist_count")?)) * ask("page_size")?)
+    let pages = pragma(conn, "page_count")?.saturating_sub(pragma(conn, "freelist_count")?);
+    Ok(pages * pragma(conn, "page_size")?)
 }
 
 /// Deletes the oldest exchanges. Open ones stay, however many there are, unless their end was lost.

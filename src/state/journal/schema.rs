@@ -76,33 +76,30 @@ const SCHEMA: &str = "
 
 /// The reason why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct JournalError(String);
+pub enum JournalError {
+    /// A statement failed.
+    #[error("the journal cannot be read or written: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The file cannot be accessed.
+    #[error("the journal cannot be read or written: {0}")]
+    Io(#[from] io::Error),
+    /// Any other reason.
+    #[error("{0}")]
+    Unusable(String),
+}
 
 /// A result of reading or writing the journal.
 pub type JournalResult<T> = Result<T, JournalError>;
-
-impl From<rusqlite::Error> for JournalError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self(format!("the journal cannot be read or written: {error}"))
-    }
-}
 
 /// Converts the failure to open the file.
 fn unopened(file: &Path, error: DatabaseError) -> JournalError {
     match error {
         DatabaseError::Sqlite(error) => error.into(),
-        DatabaseError::OtherVersion(found) => JournalError(format!(
+        DatabaseError::OtherVersion(found) => JournalError::Unusable(format!(
             "{} has schema version {found}, and this program knows version {VERSION}: use the version of baton that wrote it, \
                 or move the file away",
             file.display()
         )),
-    }
-}
-
-impl From<io::Error> for JournalError {
-    fn from(error: io::Error) -> Self {
-        Self(format!("the journal cannot be read or written: {error}"))
     }
 }
 
@@ -113,7 +110,7 @@ pub(super) fn file(dir: &Path) -> PathBuf {
 
 /// Creates the file, readable only by its owner, and opens it.
 pub(super) fn make(dir: &Path) -> JournalResult<Connection> {
-    crate::store::make_dir(dir).map_err(|error| JournalError(error.message))?;
+    crate::store::make_dir(dir).map_err(|error| JournalError::Unusable(error.message))?;
     let file = file(dir);
     crate::store::make_whole(&file, fill, JournalError::from)?;
     open(dir)
@@ -164,12 +161,10 @@ fn fill(temp: &Path) -> JournalResult<()> {
 ///
 /// Not opened with the read-only flag: SQLite could not replay the log that a killed process left.
 pub(super) fn open_reader(dir: &Path) -> JournalResult<Option<Connection>> {
-    let file = file(dir);
-    match fs::metadata(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
-        Ok(_) => {}
+    if !is_there(dir)? {
+        return Ok(None);
     }
+    let file = file(dir);
     let conn = connect(&file)?;
     conn.execute_batch(&format!("PRAGMA query_only = ON; PRAGMA mmap_size = {MAPPED};"))?;
     let has_tables = has_tables(&conn, VERSION).map_err(|error| unopened(&file, error))?;

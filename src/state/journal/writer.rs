@@ -16,6 +16,7 @@ use super::archive::Archive;
 use super::queue::{JournalNote, LiveEvent, QueueLoad};
 use super::retention::{self, JournalBounds};
 use crate::clock::now_ms;
+use crate::database::empty_log;
 
 /// How long notes are collected before they are written. A killed process loses at most these, and viewers
 /// wait this long.
@@ -314,7 +315,7 @@ impl JournalWriter {
             }
             if !retention::step(&mut self.archive, self.bounds, now_ms(), true)? {
                 // Nothing is left to delete, but truncating the log may still free space.
-                retention::empty_log(&self.archive.conn)?;
+                empty_log(&self.archive.conn)?;
                 let room = retention::room(&self.archive.conn, self.bounds)?;
                 return Ok((room >= least).then_some(room));
             }

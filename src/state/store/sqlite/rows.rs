@@ -2,13 +2,13 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::schema::{int, owned, uint, unreadable, unwritable};
+use super::schema::{foreign, int, uint, unreadable, unwritable};
 use crate::database::{all, first};
+use crate::store::HandoffFilter;
 use crate::store::record_text::RecordText;
 use crate::store::records::{
     PAGE, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord,
 };
-use crate::store::{HandoffFilter, foreign_record};
 use baton_core::record::{Conversation, Handoff, Update, UpdateOutcome};
 
 /// Columns in the order that `read` expects.
@@ -53,7 +53,6 @@ pub(super) enum RowKeys {
 /// one first.
 pub(super) fn write(conn: &Connection, record: &StoredRecord) -> rusqlite::Result<()> {
     let text = RecordText::new(record).map_err(unwritable)?;
-    // No row changes if the id belongs to another principal, and `owned` reports that.
     let changed = conn.prepare_cached(PUT)?.execute(params![
         kind_name(record.kind()),
         record.id(),
@@ -65,7 +64,11 @@ pub(super) fn write(conn: &Connection, record: &StoredRecord) -> rusqlite::Resul
         text.json,
         text.body,
     ])?;
-    owned(changed, "write a record")
+    match changed {
+        // No row changes if the id belongs to another principal.
+        0 => Err(foreign("write a record")),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the record with an id, regardless of its owner.
@@ -175,10 +178,7 @@ pub(super) fn places(
 pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<UpdateOutcome> {
     // Applied to the stored record instead of the caller's: another write may have come first.
     let written = update.on(conversation(conn, &update.known.key)?, 1);
-    let written = written.ok_or_else(|| {
-        let error = foreign_record("write a conversation");
-        rusqlite::Error::ToSqlConversionFailure(Box::new(error))
-    })?;
+    let written = written.ok_or_else(|| foreign("write a conversation"))?;
     let record = StoredRecord::Conversation(Box::new(written.record.clone()));
     write(conn, &record)?;
     Ok(written)

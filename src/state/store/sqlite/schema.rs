@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{fs, thread};
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::database::{self, BUSY, DatabaseError, create_tables, has_tables};
+use crate::database::{self, BUSY, DatabaseError, create_tables, empty_log, has_tables};
 use crate::store::{StoreError, StoreResult, foreign_record, make_whole};
 
 /// Interval between attempts for the statement that ignores SQLite's busy timeout.
@@ -63,6 +63,8 @@ pub(super) fn open_or_create(file: &Path) -> StoreResult<Connection> {
     create_tables(&mut conn, SCHEMA, VERSION).map_err(|error| unopened(file, error))?;
     let settled = || {
         write_ahead(&conn)?;
+        // After a failed flush the kernel may hold pages of a killed process's log that the disk does not. This
+        // writes their content again, and to the file.
         empty_log(&conn)?;
         begin_log(&conn, file)?;
         settle(&conn)
@@ -100,14 +102,6 @@ fn fill(temp: &Path) -> StoreResult<()> {
     conn.close().map_err(|(_, err)| explain(temp, &err))
 }
 
-/// Moves the log that a killed process left to the file, and truncates it.
-///
-/// After a failed flush the kernel may hold pages of the log that the disk does not. The checkpoint writes
-/// their content again, and to the file. It does nothing while another process uses the store.
-fn empty_log(conn: &Connection) -> rusqlite::Result<()> {
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-}
-
 /// Writes the first frame of an empty log without a flush.
 ///
 /// SQLite flushes the header and the directory entry of every new log, so that frames of an older log cannot
@@ -136,10 +130,8 @@ pub(super) fn log_of(file: &Path) -> PathBuf {
 /// # Errors
 /// Returns an error if the database cannot be opened, is damaged, or has another schema version.
 pub(super) fn open_existing(file: &Path) -> StoreResult<Option<Connection>> {
-    match fs::metadata(file) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(err) => return Err(open_error(file, &err)),
-        Ok(_) => {}
+    if !fs::exists(file).map_err(|err| open_error(file, &err))? {
+        return Ok(None);
     }
     let conn = connect(file)?;
     // Commands may write as well, for example to archive.
@@ -214,13 +206,9 @@ fn open_error(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
     ))
 }
 
-/// Returns an error if no row was changed: the id exists and belongs to another principal.
-pub(super) fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
-    if changed == 0 {
-        let foreign = Box::new(foreign_record(what));
-        return Err(rusqlite::Error::ToSqlConversionFailure(foreign));
-    }
-    Ok(())
+/// Returns the error for writing to another principal's record.
+pub(super) fn foreign(what: &str) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(foreign_record(what)))
 }
 
 pub(super) fn unwritable(err: serde_json::Error) -> rusqlite::Error {
