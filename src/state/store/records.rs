@@ -371,21 +371,10 @@ impl StoredRecord {
     /// A conversation must have the same or a newer version. Other records must be equal, and used at the
     /// same time or later.
     pub(super) fn covers(&self, other: &Self) -> bool {
+        let is_later = self.used_ms() >= other.used_ms();
         match (self, other) {
-            (
-                Self::Placed { record, used_ms },
-                Self::Placed {
-                    record: r,
-                    used_ms: u,
-                },
-            ) => record == r && used_ms >= u,
-            (
-                Self::ResponseId { record, used_ms },
-                Self::ResponseId {
-                    record: r,
-                    used_ms: u,
-                },
-            ) => record == r && used_ms >= u,
+            (Self::Placed { record, .. }, Self::Placed { record: r, .. }) => record == r && is_later,
+            (Self::ResponseId { record, .. }, Self::ResponseId { record: r, .. }) => record == r && is_later,
             (Self::Conversation(record), Self::Conversation(other)) => record.version >= other.version,
             (one, other) => one == other,
         }
