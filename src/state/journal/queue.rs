@@ -150,6 +150,13 @@ impl QueueLoad {
 }
 
 impl NoteQueue {
+    /// Queues a note regardless of the bounds. Returns `false` if the writer has ended.
+    pub(super) fn send_past_bound(&self, note: JournalNote) -> bool {
+        self.load.notes.fetch_add(1, Relaxed);
+        self.load.bytes.fetch_add(note.weight(), Relaxed);
+        self.sender.send(note).is_ok()
+    }
+
     /// Queues a note. Returns `false` if it was dropped.
     pub(super) fn send(&self, note: JournalNote) -> bool {
         let (weight, body) = (note.weight(), note.body_bytes());
@@ -324,13 +331,8 @@ pub struct CapturedBody {
 
 impl CapturedBody {
     /// Returns the number of buffered bytes.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.chunks.iter().map(Bytes::len).sum()
-    }
-
-    /// Whether nothing was captured.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
     }
 }
 

@@ -98,12 +98,8 @@ impl Recorder {
     pub fn redact_by(&self, redactor: &Redactor) {
         let Some(queue) = &self.0 else { return };
         queue.live_bodies.redact_by(redactor.clone());
-        // Sent past the bound, like a flush: dropping it would write new secrets in clear text.
-        let note = JournalNote::Redact(Box::new(redactor.clone()));
-        queue.load.notes.fetch_add(1, Relaxed);
-        queue.load.bytes.fetch_add(note.weight(), Relaxed);
-        // Fails only after the writer thread ended, which is at the end of the process.
-        let _ = queue.sender.send(note);
+        // Dropping it would write new secrets in clear text.
+        queue.send_past_bound(JournalNote::Redact(Box::new(redactor.clone())));
     }
 
     /// Returns how many copies were dropped because the queue was full or they could not be written.
@@ -135,10 +131,7 @@ impl Recorder {
     pub fn flush(&self, time: Duration) -> bool {
         let Some(queue) = &self.0 else { return true };
         let (done, written) = mpsc::channel();
-        queue.load.notes.fetch_add(1, Relaxed);
-        let note = JournalNote::Flush(done);
-        queue.load.bytes.fetch_add(note.weight(), Relaxed);
-        let sent = queue.sender.send(note).is_ok();
+        let sent = queue.send_past_bound(JournalNote::Flush(done));
         queue.load.wake_writer();
         sent && written.recv_timeout(time).is_ok()
     }
@@ -292,10 +285,8 @@ impl BodyCapture {
 
     /// Reserves room for at least `wanted` more bytes, within the bounds of one body and of all bodies.
     fn make_room(&mut self, wanted: usize) {
-        let Some((RecordedExchange { queue, .. }, _)) = self.to.as_ref().map(|(open, side)| (&**open, side))
-        else {
-            return;
-        };
+        let Some((open, _)) = &self.to else { return };
+        let queue = &open.queue;
         let all = queue
             .queue_bytes
             .saturating_sub(queue.load.capturing.load(Relaxed));

@@ -233,11 +233,9 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
             .unwrap_or_default();
         if tags.iter().any(|tag| line.starts_with(tag.as_str())) {
             // A line from the harness is better than no title.
-            fallback = if fallback.is_empty() {
-                line.to_owned()
-            } else {
-                fallback
-            };
+            if fallback.is_empty() {
+                line.clone_into(&mut fallback);
+            }
         } else if !line.is_empty() {
             return line.to_owned();
         }
