@@ -1,21 +1,18 @@
 //! The `baton client` command: adds, lists and removes clients in the directory of clients.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::{Args as ClapArgs, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
 use super::agents::{self, AgentSetup};
-use super::doctor;
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::{Out, shown, table, visible};
-use super::running;
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
-use super::{invalid, load_state, read, state_flags};
+use super::{doctor, invalid, load_state, read, running, state_flags};
 use baton_state::config::{ClientKey, Config, Problem, client_files};
 
 #[derive(Debug, ClapArgs)]

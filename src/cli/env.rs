@@ -6,14 +6,13 @@ use clap::Args as ClapArgs;
 use serde_json::json;
 
 use super::agents::{self, AgentSetup, ConfigContent};
-use super::declared;
 use super::exit::{CliResult, Exit};
-use super::load_state;
 use super::output::{Out, visible};
 use super::run::written;
 use super::running::{self, RunState};
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
+use super::{declared, load_state};
 use baton_state::config::Config;
 
 /// Directory of the config files that `env` writes.

@@ -5,9 +5,8 @@
 //! passed on. The origin of a signal distinguishes the two. When the program stops, this process stops as well, so that the
 //! shell takes the terminal back; when this process is continued, it continues the program.
 
-use std::io;
 use std::process::Command;
-use std::thread;
+use std::{io, thread};
 
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use signal_hook::consts::signal::{

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, CommandFactory};
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 

@@ -20,10 +20,9 @@ use baton_serve::proxy::certificate::Certificate;
 use baton_state::config::Config;
 use baton_state::jobs::drafts::DraftQueue;
 use baton_state::journal::Recorder;
-use baton_state::prices;
 use baton_state::session::Sessions;
-use baton_state::store;
 use baton_state::telemetry::Metrics;
+use baton_state::{prices, store};
 
 /// Programs that open a page in the browser, by platform.
 const OPENERS: [(&str, &[&str]); 3] = [

@@ -1,20 +1,18 @@
 //! The `baton uninstall` command: lists all that baton created on this machine, and then removes it.
 
-use std::fs;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use clap::Args as ClapArgs;
 
 use super::exit::{CliResult, Exit};
-use super::load_state;
 use super::output::{Out, shown, visible};
 use super::running::{self, RunState};
-use super::service;
 use super::service::manager::{MANAGERS, ServiceManager};
 use super::state_args::StateArgs;
+use super::{load_state, service};
 use baton_core::handoffs::yaml::names;
 use baton_state::config::{Config, StoreKind};
 

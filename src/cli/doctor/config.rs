@@ -1,10 +1,9 @@
 //! Checks that need only the config, and the store's server that it names: `baton check`.
 
-use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::{fs, io};
 
 use super::finding::Finding;
 use crate::cli::output::shown;

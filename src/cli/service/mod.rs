@@ -3,19 +3,17 @@
 
 pub(super) mod manager;
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::{fs, io};
 
 use clap::{Args as ClapArgs, Subcommand};
 
 use self::manager::{ManagerKind, ServiceManager, ServicePlan, ServiceStep};
 use super::exit::{CliResult, Exit};
 use super::output::{Out, visible};
-use super::running;
 use super::state_args::StateArgs;
-use super::{config_file, load_state};
+use super::{config_file, load_state, running};
 use baton_state::config::Config;
 use baton_state::disk;
 

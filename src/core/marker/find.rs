@@ -6,8 +6,7 @@ use uuid::Uuid;
 use super::gap::escaped;
 use super::note;
 use super::seal::{SEAL_CHARS, is_seal};
-use crate::text::Span;
-use crate::text::cost;
+use crate::text::{Span, cost};
 
 /// Length of an id, in characters.
 pub(super) const ID_CHARS: usize = 36;

@@ -18,9 +18,8 @@ use super::find::{MarkerKind, RawMarker};
 use super::seal::{SEAL_CHARS, SealKeys};
 use super::shown::{restored, shown};
 use super::{escape, gap};
-use crate::text::cost;
 use crate::text::visible::acts;
-use crate::text::{Span, json};
+use crate::text::{Span, cost, json};
 
 /// Maximum length of the reason in the line for users, in characters.
 const REASON_CHARS: usize = 120;

@@ -38,8 +38,7 @@ use std::borrow::Cow;
 use aho_corasick::AhoCorasick;
 use regex::Regex;
 
-use crate::text::cost;
-use crate::text::json;
+use crate::text::{cost, json};
 use matches::Matches;
 pub use names::is_credential_header;
 pub use prose::is_asked_for;

@@ -7,8 +7,7 @@ use uuid::Uuid;
 use super::RequestReading;
 use super::reading::TextFinder;
 use crate::marker::{MarkerKind, gap, note, sentinel};
-use crate::text::Span;
-use crate::text::cost;
+use crate::text::{Span, cost};
 use crate::wire::view::{InjectedKind, Role, View};
 
 /// A note or a valid sentinel.

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use crate::text::Span;
-use crate::wire::view;
-use crate::wire::view::{Role, TurnChange, TurnContent, TurnPart, TurnPartKind, View};
+use crate::wire::view::{self, Role, TurnChange, TurnContent, TurnPart, TurnPartKind, View};
 
 /// Changes that remove the orphaned results after turn `cut`. `left` is the rest of that turn.
 pub(super) fn dropped(view: &View, cut: usize, left: &[TurnPart]) -> Vec<TurnChange> {

@@ -5,8 +5,7 @@
 
 use bytes::Bytes;
 
-use crate::text::Span;
-use crate::text::cost;
+use crate::text::{Span, cost};
 
 /// Replaces the bytes of `span` by `with`. An empty span inserts.
 #[derive(Debug, Clone, PartialEq, Eq)]

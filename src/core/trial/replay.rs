@@ -10,8 +10,7 @@ use serde::Serialize;
 
 use super::policies::Policy;
 use super::sizes::{ReplayCall, ReplaySession, TOKEN_BYTES};
-use crate::bill::{CutLedger, DraftCost, Rates, RequestCosts, TokenCounts};
-use crate::bill::{PROMPT, READ, READ_OUTPUT};
+use crate::bill::{CutLedger, DraftCost, PROMPT, READ, READ_OUTPUT, Rates, RequestCosts, TokenCounts};
 use crate::nudge::{ContextUse, ModelThresholds, NudgeDecision, StepsLeft};
 use crate::record::HandoffId;
 use crate::wire::Usage;

@@ -1,10 +1,9 @@
 //! Result of a leg: token usage, hidden calls, reason for the end.
 
 use super::framing::payload;
-use crate::bill::TokenCounts;
+use crate::bill::{CacheMiss, TokenCounts};
 use bytes::Bytes;
 
-use crate::bill::CacheMiss;
 use crate::text::units::is_zero;
 use crate::text::{Span, json};
 use crate::tools::{TOOL_NAME, ToolNames};

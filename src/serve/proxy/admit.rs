@@ -13,10 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fault::{Code, Fault};
 use super::guard::OriginGuard;
-use super::reach;
 use super::route::{self, Route};
-use super::target;
 use super::upstream::{Upstream, Upstreams};
+use super::{reach, target};
 use crate::state::access::clients::{AuthenticatedClient, Keyring};
 use crate::state::access::peers::WrongKeys;
 use crate::state::config::{ClientKey, Config};

@@ -3,15 +3,13 @@
 use http::response::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 
-use super::RequestContext;
 use super::exchange_recorder::Progress;
-use super::fault;
 use super::headers::{self, Sending};
 use super::min_rate::MinRateBody;
 use super::response_body::{AgentResponse, ResponseBody};
-use super::stated_usage;
 use super::upload::RopeBody;
 use super::upstream::UpstreamResult;
+use super::{RequestContext, fault, stated_usage};
 use crate::state::config::Config;
 use crate::state::telemetry::ExchangeOutcome;
 

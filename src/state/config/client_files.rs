@@ -1,8 +1,7 @@
 //! The directory of clients (`server.clients_dir`): one file for each client, with the digest of its key.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,8 +1,7 @@
 //! Creates and opens the database file.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use rusqlite::Connection;
 

@@ -6,10 +6,9 @@
 //! its creation time, and verify seals until they are retired. A rotation writes the second file first. At
 //! any moment the two files together hold every key that has created a seal.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
+use std::{fs, io};
 
 use super::{StoreError, StoreResult, make_dir, random};
 use crate::disk::{self, FileAccess, private_file};

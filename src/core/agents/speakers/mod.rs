@@ -16,9 +16,8 @@ use std::ops::Range;
 
 use self::attached::Attachment;
 use self::blocks::Invocation;
-use super::goals;
-use super::user_shell;
 use super::wordings::{self, UserText};
+use super::{goals, user_shell};
 
 pub use self::interjected::{
     INTERJECTION, Interjection, in_reminder, interjected, may_print_stored_text, reminders,

@@ -17,8 +17,7 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-pub use markdown::fence;
-pub use markdown::validate;
+pub use markdown::{fence, validate};
 pub use value::{
     Checkout, ContextTokens, FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, HandoffSource,
     NO_NEXT_ACTION, Prerequisite, PrerequisiteKind, Risk, Severity, VERSION, VerdictPointer,

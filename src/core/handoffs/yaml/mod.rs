@@ -33,8 +33,7 @@ mod tests;
 
 pub use drift::Drift;
 pub use last_words::LastWords;
-pub use line::{GoalAndNow, goal_and_now, ledger_entry, ledger_without, value_of};
-pub use line::{RecoveryPurpose, recover};
+pub use line::{GoalAndNow, RecoveryPurpose, goal_and_now, ledger_entry, ledger_without, recover, value_of};
 pub use model::{
     CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
     ReservationTransfer,
@@ -42,10 +41,8 @@ pub use model::{
 pub use names::{GENERAL, VERSION};
 pub use parse::{InvalidYaml, MAX_BYTES, ParsedFile, read};
 pub use quality::score;
-pub use session_file::SessionReader;
-pub use session_file::SessionUsage;
 pub(crate) use session_file::{SessionMessage, messages, usage};
+pub use session_file::{SessionReader, SessionUsage};
 pub use text::cut;
-pub use text_rules::analyze;
-pub use text_rules::beads;
+pub use text_rules::{analyze, beads};
 pub use value::YamlValue;

@@ -4,9 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::commands;
 use crate::marker::gap;
-use crate::text::cost;
 use crate::text::splice::Edit;
-use crate::text::{Span, json};
+use crate::text::{Span, cost, json};
 use crate::wire::view::{self, Role, TurnChange, TurnPart, TurnPartKind, View};
 
 use super::undone::UndoneHandoffs;

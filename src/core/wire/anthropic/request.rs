@@ -3,13 +3,11 @@
 use bytes::Bytes;
 
 use crate::record::WireId;
-use crate::text::Span;
-use crate::text::json;
 use crate::text::splice::Edit;
-use crate::wire::own_text;
+use crate::text::{Span, json};
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{Operation, UnreadReason};
+use crate::wire::{Operation, UnreadReason, own_text};
 
 /// Tools that the agent runs, mostly by the prefix of a version. Other typed tools run at the provider.
 const CLIENT_TOOLS: [&str; 6] = [

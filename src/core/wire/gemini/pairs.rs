@@ -3,8 +3,8 @@
 //! An agent may return one response as a content per streamed chunk. Here, a message is therefore a run of
 //! adjacent model contents.
 
-use crate::wire::CallAt;
 use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
+use crate::wire::{CallAt, HiddenCall, SiblingPair};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -19,7 +19,6 @@ use crate::text::{Span, json};
 use crate::wire::fingerprints::message;
 use crate::wire::own_text::id_member;
 use crate::wire::view::{Role, TurnChange, TurnPartKind, View};
-use crate::wire::{HiddenCall, SiblingPair};
 
 /// Prefixes of models that do not sign, or do not require signatures.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];

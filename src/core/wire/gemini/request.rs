@@ -7,10 +7,9 @@ use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, Turn, TurnContent, View};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{Operation, UnreadReason};
+use crate::wire::{Operation, UnreadReason, own_text};
 
 /// Members that a rewrite reads or edits. A body that repeats one, in either spelling, is relayed unchanged.
 const KEYS: [&str; 7] = [

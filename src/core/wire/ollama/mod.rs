@@ -6,11 +6,10 @@
 
 use self::answer::OllamaDialect;
 use crate::record::WireId;
-use crate::wire::Framing;
 use crate::wire::facts::{Wire, WireFunctions};
 use crate::wire::members::TextRules;
-use crate::wire::own_text;
 use crate::wire::sibling_calls::among_calls;
+use crate::wire::{Framing, own_text};
 
 mod answer;
 mod compose;

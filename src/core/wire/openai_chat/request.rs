@@ -6,10 +6,9 @@ use crate::record::WireId;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::own_text;
 use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, TurnContent, View, first_member};
 use crate::wire::walk::{self, is_cramped};
-use crate::wire::{Operation, UnreadReason};
+use crate::wire::{Operation, UnreadReason, own_text};
 
 /// Top-level keys that a rewrite reads or edits. A body that repeats one is relayed unchanged.
 const KEYS: [&str; 12] = [

@@ -2,7 +2,7 @@
 //! reasoning that follows the call.
 
 use super::response_object;
-use crate::wire::PlacedChanges;
+use crate::wire::{CallAt, HiddenCall, PlacedChanges, SiblingPair};
 use std::collections::HashMap;
 
 use crate::record::{HiddenPair, HiddenResult};
@@ -11,7 +11,6 @@ use crate::text::{Span, json};
 use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
 use crate::wire::sibling_calls::WantedIds;
 use crate::wire::view::{self, Role, TurnChange, TurnPartKind, View};
-use crate::wire::{CallAt, HiddenCall, SiblingPair};
 
 use super::item::{BY_ITEM, ResponsesItem};
 

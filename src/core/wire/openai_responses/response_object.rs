@@ -1,7 +1,7 @@
 //! Response objects: their visible part, and their merge over several legs.
 
 use crate::tools::ToolNames;
-use crate::wire::view;
+use crate::wire::{HiddenCall, view};
 use bytes::Bytes;
 use std::borrow::Cow;
 
@@ -9,7 +9,6 @@ use super::item::BY_ITEM;
 use crate::marker::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::wire::HiddenCall;
 use crate::wire::leg::StopReason;
 use crate::wire::leg_state::LegState;
 

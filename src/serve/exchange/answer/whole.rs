@@ -5,11 +5,10 @@ use http::StatusCode;
 
 use super::effects::{self, Answered, EffectResult};
 use crate::exchange::{recording, value::Exchange};
-use crate::proxy::answer_form;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::fault::{Code, Fault};
-use crate::proxy::relay;
 use crate::proxy::response_body::{AgentResponse, ResponseBody};
+use crate::proxy::{answer_form, relay};
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::response::{Action, JoinedAnswer, LegEvent, ResponseEnd, writes_call};
 use baton_core::tools::ToolNames;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
-use super::steps::{self, JSON, MARKDOWN};
-use super::steps::{StatusChange, archive_old, document_of, set_status, write, write_files, write_yaml};
+use super::steps::{
+    self, JSON, MARKDOWN, StatusChange, archive_old, document_of, set_status, write, write_files, write_yaml,
+};
 use super::value::{DocumentError, DocumentSettings, StoredHandoff, document_error};
 use crate::clock::ago_ms;
 use crate::store::{DocumentFilter, SharedStore};

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::directory::{ARCHIVE, HandoffDirectory, files_in};
-use super::directory::{is_regular, no_links};
+use super::directory::{ARCHIVE, HandoffDirectory, files_in, is_regular, no_links};
 use super::error::{FileError, FileResult};
 use super::newest;
 use baton_core::handoffs::FieldError;
