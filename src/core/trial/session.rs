@@ -139,6 +139,32 @@ impl RecordedSession {
         let most = (0..self.models.len()).max_by_key(|at| (count(*at), usize::MAX - at));
         most.map_or("", |at| self.models[at].0.as_str())
     }
+
+    fn join(&mut self, next: Self) {
+        for mut call in next.calls {
+            let (name, service) = next.models[usize::from(call.model)].clone();
+            call.model = self.model_index(&name, service.as_deref());
+            self.calls.push(call);
+        }
+        self.calls.sort_by_key(|call| call.at_ms);
+        self.directory = self.directory.take().or(next.directory);
+        if self.title.is_empty() {
+            self.title = next.title;
+        }
+        self.subscription = self.subscription.take().or(next.subscription);
+        self.ends_finished = next.ends_finished;
+        self.behind_baton |= next.behind_baton;
+    }
+
+    /// The index of a model; adds it if it is new.
+    pub fn model_index(&mut self, name: &str, service: Option<&str>) -> u16 {
+        let is = |known: &(String, Option<String>)| known.0 == name && known.1.as_deref() == service;
+        let at = self.models.iter().position(is).unwrap_or_else(|| {
+            self.models.push((name.to_owned(), service.map(str::to_owned)));
+            self.models.len() - 1
+        });
+        u16::try_from(at).unwrap_or(u16::MAX)
+    }
 }
 
 /// Sorts sessions by time, and keeps each call in only one of them.
@@ -209,32 +235,4 @@ fn joined(mut all: Vec<RecordedSession>) -> Vec<RecordedSession> {
         }
     }
     sessions
-}
-
-impl RecordedSession {
-    fn join(&mut self, next: Self) {
-        for mut call in next.calls {
-            let (name, service) = next.models[usize::from(call.model)].clone();
-            call.model = self.model_index(&name, service.as_deref());
-            self.calls.push(call);
-        }
-        self.calls.sort_by_key(|call| call.at_ms);
-        self.directory = self.directory.take().or(next.directory);
-        if self.title.is_empty() {
-            self.title = next.title;
-        }
-        self.subscription = self.subscription.take().or(next.subscription);
-        self.ends_finished = next.ends_finished;
-        self.behind_baton |= next.behind_baton;
-    }
-
-    /// The index of a model; adds it if it is new.
-    pub fn model_index(&mut self, name: &str, service: Option<&str>) -> u16 {
-        let is = |known: &(String, Option<String>)| known.0 == name && known.1.as_deref() == service;
-        let at = self.models.iter().position(is).unwrap_or_else(|| {
-            self.models.push((name.to_owned(), service.map(str::to_owned)));
-            self.models.len() - 1
-        });
-        u16::try_from(at).unwrap_or(u16::MAX)
-    }
 }

@@ -197,6 +197,26 @@ impl View {
     pub fn under_way(&self) -> bool {
         self.turns.iter().any(|t| t.role == Role::Assistant)
     }
+
+    /// Returns the settings of effort and thinking as written, or an empty string without any. Only the
+    /// members around the transcript are searched.
+    pub fn effort(&self) -> String {
+        let beside = [
+            Span::new(0, self.list.start),
+            Span::new(self.list.end, self.body.len()),
+        ];
+        let mut found = String::new();
+        for (key, span) in EFFORT.iter().flat_map(|key| beside.map(|span| (key, span))) {
+            let text = self.text(span);
+            for at in memmem::find_iter(text, key) {
+                if let Some(value) = value_after(text, at + key.len()) {
+                    found.push_str(&String::from_utf8_lossy(value));
+                    found.push(' ');
+                }
+            }
+        }
+        found.trim_end().to_owned()
+    }
 }
 
 /// A body and the positions of its turns.
@@ -387,28 +407,6 @@ const EFFORT: [&str; 6] = [
 
 /// Maximum length of a setting's value. A tool's schema may use these keys as well, but with longer values.
 const EFFORT_BYTES: usize = 120;
-
-impl View {
-    /// Returns the settings of effort and thinking as written, or an empty string without any. Only the
-    /// members around the transcript are searched.
-    pub fn effort(&self) -> String {
-        let beside = [
-            Span::new(0, self.list.start),
-            Span::new(self.list.end, self.body.len()),
-        ];
-        let mut found = String::new();
-        for (key, span) in EFFORT.iter().flat_map(|key| beside.map(|span| (key, span))) {
-            let text = self.text(span);
-            for at in memmem::find_iter(text, key) {
-                if let Some(value) = value_after(text, at + key.len()) {
-                    found.push_str(&String::from_utf8_lossy(value));
-                    found.push(' ');
-                }
-            }
-        }
-        found.trim_end().to_owned()
-    }
-}
 
 /// Returns the short value of the key that ends at `key_end`. A string that merely contains the word has no
 /// colon after it.

@@ -120,6 +120,24 @@ impl UpstreamBody {
     pub(crate) async fn whole(self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
         whole(self, limit, budget).await
     }
+
+    /// Copies a polled frame into the capture.
+    fn copy_of(&mut self, polled: &PolledFrame) {
+        let ended = self.is_end_stream();
+        let Some(copy) = &mut self.copy else { return };
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    copy.push(data);
+                }
+                if ended {
+                    copy.ended();
+                }
+            }
+            Poll::Ready(None) => copy.ended(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+    }
 }
 
 /// Reads a whole body, like [`UpstreamBody::whole`].
@@ -167,26 +185,6 @@ impl Body for UpstreamBody {
         match &self.source {
             DownloadSource::Plain(body) => body.size_hint(),
             DownloadSource::Decoded(_) => SizeHint::default(),
-        }
-    }
-}
-
-impl UpstreamBody {
-    /// Copies a polled frame into the capture.
-    fn copy_of(&mut self, polled: &PolledFrame) {
-        let ended = self.is_end_stream();
-        let Some(copy) = &mut self.copy else { return };
-        match polled {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Some(data) = frame.data_ref() {
-                    copy.push(data);
-                }
-                if ended {
-                    copy.ended();
-                }
-            }
-            Poll::Ready(None) => copy.ended(),
-            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
         }
     }
 }

@@ -151,13 +151,7 @@ impl Config {
         self.requires_clients()
             .then(|| self.clients.iter().filter_map(entry).collect())
     }
-}
 
-fn small(words: &[String]) -> Vec<String> {
-    words.iter().map(|word| word.to_lowercase()).collect()
-}
-
-impl Config {
     /// Returns baton's tools, as requests offer them.
     pub fn tools(&self) -> OurTools {
         OurTools::new(&ToolSettings {
@@ -235,4 +229,8 @@ impl Config {
             }
         })
     }
+}
+
+fn small(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| word.to_lowercase()).collect()
 }

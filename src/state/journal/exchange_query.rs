@@ -188,32 +188,7 @@ impl JournalReader {
         self.join(tail, &mut text)?;
         Ok(text)
     }
-}
 
-fn items(messages: &[MessageSummary]) -> Vec<ComparedMessage> {
-    let item = |m: &MessageSummary| ComparedMessage {
-        chunk: m.chunk,
-        role: m.role.clone(),
-    };
-    messages.iter().map(item).collect()
-}
-
-fn mark(messages: &mut [MessageSummary], fates: &[MessageFate]) {
-    for (message, (state, why)) in messages.iter_mut().zip(fates) {
-        message.state = *state;
-        message.why = *why;
-    }
-}
-
-/// A message with all its parts, unabridged.
-#[derive(Debug, Serialize)]
-pub struct FullMessage {
-    /// Role of the message.
-    pub role: String,
-    pub parts: Vec<ShownPart>,
-}
-
-impl JournalReader {
     /// Returns one message in full.
     ///
     /// # Errors
@@ -264,37 +239,7 @@ impl JournalReader {
             BodySide::Response(_) | BodySide::Shown => None,
         })
     }
-}
 
-/// Number of exchanges read at once.
-const BATCH: usize = 500;
-
-/// Selects exchanges, with the values that the filter's terms are compared with.
-#[derive(Debug, Clone)]
-pub struct RowQuery<'a> {
-    /// Conversation, position in the list, and maximum number.
-    pub range: ExchangeFilter,
-    pub filter: &'a RowFilter,
-    /// Prices for filters by cost.
-    pub prices: &'a PriceTable,
-    /// Prefix of chat commands.
-    pub command_prefix: &'a str,
-    /// Current time in milliseconds since the Unix epoch.
-    pub now_ms: u64,
-}
-
-impl RowQuery<'_> {
-    fn holds(&self, row: &ExchangeRow, costs: &HashMap<String, f64>) -> bool {
-        self.filter.holds(FilteredRow {
-            row,
-            cost: costs.get(&row.id).copied(),
-            now_ms: self.now_ms,
-            command_prefix: self.command_prefix,
-        })
-    }
-}
-
-impl JournalReader {
     /// Returns the exchanges that match the filter, newest first.
     ///
     /// # Errors
@@ -356,5 +301,56 @@ impl JournalReader {
         };
         let bill = self.bill(&filter, query.prices)?.into_iter();
         Ok(bill.filter_map(|entry| Some((entry.id, entry.cost?))).collect())
+    }
+}
+
+fn items(messages: &[MessageSummary]) -> Vec<ComparedMessage> {
+    let item = |m: &MessageSummary| ComparedMessage {
+        chunk: m.chunk,
+        role: m.role.clone(),
+    };
+    messages.iter().map(item).collect()
+}
+
+fn mark(messages: &mut [MessageSummary], fates: &[MessageFate]) {
+    for (message, (state, why)) in messages.iter_mut().zip(fates) {
+        message.state = *state;
+        message.why = *why;
+    }
+}
+
+/// A message with all its parts, unabridged.
+#[derive(Debug, Serialize)]
+pub struct FullMessage {
+    /// Role of the message.
+    pub role: String,
+    pub parts: Vec<ShownPart>,
+}
+
+/// Number of exchanges read at once.
+const BATCH: usize = 500;
+
+/// Selects exchanges, with the values that the filter's terms are compared with.
+#[derive(Debug, Clone)]
+pub struct RowQuery<'a> {
+    /// Conversation, position in the list, and maximum number.
+    pub range: ExchangeFilter,
+    pub filter: &'a RowFilter,
+    /// Prices for filters by cost.
+    pub prices: &'a PriceTable,
+    /// Prefix of chat commands.
+    pub command_prefix: &'a str,
+    /// Current time in milliseconds since the Unix epoch.
+    pub now_ms: u64,
+}
+
+impl RowQuery<'_> {
+    fn holds(&self, row: &ExchangeRow, costs: &HashMap<String, f64>) -> bool {
+        self.filter.holds(FilteredRow {
+            row,
+            cost: costs.get(&row.id).copied(),
+            now_ms: self.now_ms,
+            command_prefix: self.command_prefix,
+        })
     }
 }

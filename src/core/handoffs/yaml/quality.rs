@@ -167,9 +167,7 @@ impl HandoffFile {
         let mut times = [&self.updated_at, &self.created_at, &midnight].into_iter();
         times.find_map(|text| Time::parse(text))
     }
-}
 
-impl HandoffFile {
     /// All violations; empty for a valid file.
     pub fn errors(&self) -> Vec<FieldError> {
         let mut broken = Vec::new();

@@ -61,6 +61,76 @@ impl Exchange {
         self.answer.fired().push(handoff.id);
         after_handoff(self, &handoff).await
     }
+
+    /// Settings for finding calls of these tools in a response.
+    pub(super) fn watch(&self, hide: ToolNames) -> ResponseWatch {
+        ResponseWatch {
+            hide,
+            buffered_bytes: self.app.config.limits.tool_arguments_bytes,
+        }
+    }
+
+    /// baton's tools that the current leg was offered.
+    pub(super) fn hidden(&self) -> ToolNames {
+        self.plan().offered(self.tooled(), self.fresh)
+    }
+
+    /// Creates the reader and writer of a streamed response. Calls of these tools are hidden.
+    pub(super) fn machine(&self, hide: ToolNames) -> LegMachine {
+        let mut machine = self.offered.wire().machine(self.offered.view(), self.watch(hide));
+        machine.frame_as(self.form().framing());
+        machine
+    }
+
+    /// Creates the merge of a streamed response.
+    pub(super) fn merge(&self) -> StreamMerge {
+        self.merge_hiding(self.hidden(), self.tooled())
+    }
+
+    /// Creates a merge that hides calls of these tools. If `keep`, each leg's output is kept for a follow-up.
+    pub(super) fn merge_hiding(&self, hide: ToolNames, keep: bool) -> StreamMerge {
+        StreamMerge::new(self.machine(hide), self.app.config.limits.frame_bytes, keep)
+    }
+
+    /// Creates the response machine, whose first leg is being read.
+    fn response_machine(&self, first: VerdictInput, after: Option<&Handoff>) -> ResponseMachine {
+        let offered = &self.offered;
+        ResponseMachine::new(ResponseOptions {
+            first,
+            stops: self.stops(),
+            goes_on_by_id: !offered.resends(),
+            records_ids: self.ctx.owns_responses(),
+            retries: self.app.config.handoff.retries,
+            active: offered.active_id(),
+            opening: after.map(|handoff| NextLeg {
+                kept_from: self.plan().kept_from(handoff),
+                ..NextLeg::after(handoff.id, handoff.head.clone(), handoff.routed.clone())
+            }),
+            opens_with_text: self.opening.before_model().is_some(),
+        })
+    }
+
+    /// Handles a completed response.
+    ///
+    /// Returns a callback to call within the runtime when the server has taken the end. It takes effect when
+    /// the agent counts as having read the end.
+    pub(super) fn completed(&self) -> impl FnOnce() + Send + use<> {
+        let (app, answer) = (self.app.clone(), self.answer.clone());
+        let live = self.offered.live.clone();
+        let live = live.filter(|live| live.may_repeat() || !answer.fired().is_empty());
+        move || {
+            let Some(live) = live else { return };
+            let wait = app.config.limits.waits.unread;
+            if wait.is_zero() {
+                return app.sessions.answer_read(&live, &answer);
+            }
+            let due = tokio::time::sleep(wait);
+            tokio::spawn(async move {
+                due.await;
+                app.sessions.answer_read(&live, &answer);
+            });
+        }
+    }
 }
 
 /// Answers with a handoff's sentinel and the leg after it, or only with the sentinel if responses stop there.
@@ -149,78 +219,6 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
     }
     let max_chain = exchange.app.config.handoff.max_chain.max(1);
     VerdictInput::new(&exchange.plan(), first, exchange.tooled(), max_chain)
-}
-
-impl Exchange {
-    /// Settings for finding calls of these tools in a response.
-    pub(super) fn watch(&self, hide: ToolNames) -> ResponseWatch {
-        ResponseWatch {
-            hide,
-            buffered_bytes: self.app.config.limits.tool_arguments_bytes,
-        }
-    }
-
-    /// baton's tools that the current leg was offered.
-    pub(super) fn hidden(&self) -> ToolNames {
-        self.plan().offered(self.tooled(), self.fresh)
-    }
-
-    /// Creates the reader and writer of a streamed response. Calls of these tools are hidden.
-    pub(super) fn machine(&self, hide: ToolNames) -> LegMachine {
-        let mut machine = self.offered.wire().machine(self.offered.view(), self.watch(hide));
-        machine.frame_as(self.form().framing());
-        machine
-    }
-
-    /// Creates the merge of a streamed response.
-    pub(super) fn merge(&self) -> StreamMerge {
-        self.merge_hiding(self.hidden(), self.tooled())
-    }
-
-    /// Creates a merge that hides calls of these tools. If `keep`, each leg's output is kept for a follow-up.
-    pub(super) fn merge_hiding(&self, hide: ToolNames, keep: bool) -> StreamMerge {
-        StreamMerge::new(self.machine(hide), self.app.config.limits.frame_bytes, keep)
-    }
-
-    /// Creates the response machine, whose first leg is being read.
-    fn response_machine(&self, first: VerdictInput, after: Option<&Handoff>) -> ResponseMachine {
-        let offered = &self.offered;
-        ResponseMachine::new(ResponseOptions {
-            first,
-            stops: self.stops(),
-            goes_on_by_id: !offered.resends(),
-            records_ids: self.ctx.owns_responses(),
-            retries: self.app.config.handoff.retries,
-            active: offered.active_id(),
-            opening: after.map(|handoff| NextLeg {
-                kept_from: self.plan().kept_from(handoff),
-                ..NextLeg::after(handoff.id, handoff.head.clone(), handoff.routed.clone())
-            }),
-            opens_with_text: self.opening.before_model().is_some(),
-        })
-    }
-
-    /// Handles a completed response.
-    ///
-    /// Returns a callback to call within the runtime when the server has taken the end. It takes effect when
-    /// the agent counts as having read the end.
-    pub(super) fn completed(&self) -> impl FnOnce() + Send + use<> {
-        let (app, answer) = (self.app.clone(), self.answer.clone());
-        let live = self.offered.live.clone();
-        let live = live.filter(|live| live.may_repeat() || !answer.fired().is_empty());
-        move || {
-            let Some(live) = live else { return };
-            let wait = app.config.limits.waits.unread;
-            if wait.is_zero() {
-                return app.sessions.answer_read(&live, &answer);
-            }
-            let due = tokio::time::sleep(wait);
-            tokio::spawn(async move {
-                due.await;
-                app.sessions.answer_read(&live, &answer);
-            });
-        }
-    }
 }
 
 /// Relays a response unchanged, and counts it.

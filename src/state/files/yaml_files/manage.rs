@@ -152,25 +152,7 @@ impl HandoffDirectory {
             archived,
         })
     }
-}
 
-impl ManagedFile {
-    fn path(&self) -> PathBuf {
-        match self.archived {
-            true => self.dir.join(ARCHIVE).join(&self.name),
-            false => self.dir.join(&self.name),
-        }
-    }
-}
-
-/// Returns the handoff that a file was written for, and its time. Returns `None` for a file that a user wrote.
-fn handoff_of(path: &Path) -> Option<(HandoffId, Option<Time>)> {
-    let file = read_file(path).ok()?.file;
-    let id = file.findings.get("handoff")?.parse().ok()?;
-    Some((id, Time::parse(&file.created_at)))
-}
-
-impl HandoffDirectory {
     /// Returns the handoffs that files were written for, with the times that the files state.
     ///
     /// # Errors
@@ -251,4 +233,20 @@ impl HandoffDirectory {
             false => fs::remove_file(&ledger).map_err(FileError::at(&ledger)),
         }
     }
+}
+
+impl ManagedFile {
+    fn path(&self) -> PathBuf {
+        match self.archived {
+            true => self.dir.join(ARCHIVE).join(&self.name),
+            false => self.dir.join(&self.name),
+        }
+    }
+}
+
+/// Returns the handoff that a file was written for, and its time. Returns `None` for a file that a user wrote.
+fn handoff_of(path: &Path) -> Option<(HandoffId, Option<Time>)> {
+    let file = read_file(path).ok()?.file;
+    let id = file.findings.get("handoff")?.parse().ok()?;
+    Some((id, Time::parse(&file.created_at)))
 }

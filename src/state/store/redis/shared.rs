@@ -237,19 +237,7 @@ impl RedisStore {
             }
         }
     }
-}
 
-/// Arguments of the script.
-pub(super) struct DocumentWrite<'a> {
-    pub(super) handoff: HandoffId,
-    pub(super) principal: &'a str,
-    pub(super) status: HandoffStatus,
-    /// The document, or `None` to write only the status.
-    pub(super) document: Option<&'a DocumentRecord>,
-    pub(super) is_copy: bool,
-}
-
-impl RedisStore {
     /// Writes a document of another store. Returns whether anything changed.
     pub(super) async fn import_document(
         &self,
@@ -296,6 +284,16 @@ impl RedisStore {
         let answer = self.run(what, RedisScript::Document, args, Durable::Yes).await?;
         document_written(what, answer)
     }
+}
+
+/// Arguments of the script.
+pub(super) struct DocumentWrite<'a> {
+    pub(super) handoff: HandoffId,
+    pub(super) principal: &'a str,
+    pub(super) status: HandoffStatus,
+    /// The document, or `None` to write only the status.
+    pub(super) document: Option<&'a DocumentRecord>,
+    pub(super) is_copy: bool,
 }
 
 impl<'a> DocumentWrite<'a> {
