@@ -58,15 +58,20 @@ impl Windows {
         .or_else(|| models::window(&name))
     }
 
+    /// Returns the window of a model in an agent, whose other headers are unknown.
+    pub fn in_agent(&self, model: &str, user_agent: &str) -> Option<u64> {
+        self.of(&WindowQuery {
+            model,
+            user_agent,
+            ..WindowQuery::default()
+        })
+    }
+
     /// Returns the window of a model whose context has this many tokens.
     ///
     /// If they do not fit into the usual window, it is the larger one.
     pub fn holding(&self, model: &str, tokens: u64) -> Option<u64> {
-        let query = WindowQuery {
-            model,
-            ..WindowQuery::default()
-        };
-        let usual = self.of(&query);
+        let usual = self.in_agent(model, "");
         usual
             .filter(|window| tokens <= *window)
             // The record does not show the beta header, but the size of the context proves the wider window.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::session::{RecordedCall, RecordedSession};
 use crate::bill::{CacheRule, ModelPrices, PriceQuery, PriceTable, READ_AGAIN, Rates, TokenCounts};
-use crate::nudge::{WindowQuery, Windows};
+use crate::nudge::Windows;
 use crate::tools::Tool;
 use crate::transcript::AgentKind;
 
@@ -118,12 +118,8 @@ fn model_windows(session: &RecordedSession, windows: &Windows) -> Vec<Option<u64
     let window = |(at, (name, _)): (usize, &(String, Option<String>))| {
         let calls = session.calls.iter().filter(|call| usize::from(call.model) == at);
         let longest = calls.map(|call| call.counts.total()).max().unwrap_or_default();
-        let query = WindowQuery {
-            model: name,
-            user_agent,
-            ..WindowQuery::default()
-        };
-        let usual = windows.of(&query).filter(|window| longest <= *window);
+        let usual = windows.in_agent(name, user_agent);
+        let usual = usual.filter(|window| longest <= *window);
         usual.or_else(|| windows.holding(name, longest))
     };
     session.models.iter().enumerate().map(window).collect()

@@ -12,7 +12,6 @@ use crate::state::journal::{
     BillFilter, BillGroup, BodySide, ExchangeFilter, ExchangeRow, JournalReader, LiveEvent, RowFilter,
     RowQuery, SavingsReport,
 };
-use baton_core::nudge::WindowQuery;
 use baton_core::text::date::PeriodStart;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -113,11 +112,9 @@ async fn conversation(state: &AdminState, key: &str) -> ApiResult {
 /// Each is null if there is none.
 fn limits(state: &AdminState, newest: Option<&ExchangeRow>) -> Value {
     let window = newest.and_then(|row| {
-        state.config.handoff.windows.of(&WindowQuery {
-            model: row.model.as_deref().unwrap_or_default(),
-            user_agent: row.event.agent.as_deref().unwrap_or_default(),
-            ..WindowQuery::default()
-        })
+        let (model, agent) = (row.model.as_deref(), row.event.agent.as_deref());
+        let windows = &state.config.handoff.windows;
+        windows.in_agent(model.unwrap_or_default(), agent.unwrap_or_default())
     });
     json!({"window_tokens": window, "nudge_tokens": state.config.handoff.thresholds.of(window).nudge})
 }

@@ -13,7 +13,7 @@ use crate::telemetry::ExchangeFacts;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
 };
-use baton_core::nudge::{ShadowMoment, WindowQuery, Windows, compaction_point};
+use baton_core::nudge::{ShadowMoment, Windows, compaction_point};
 
 /// Selects the exchanges to bill.
 #[derive(Debug, Clone, Default)]
@@ -135,13 +135,8 @@ impl JournalReader {
     fn billed_exchange(&self, row: &BilledRow, prices: &PriceTable) -> JournalResult<BilledExchange> {
         let requested = row.entry.model.as_deref().unwrap_or_default();
         let agent = row.entry.agent.as_deref().unwrap_or_default();
-        let query = WindowQuery {
-            model: requested,
-            user_agent: agent,
-            ..WindowQuery::default()
-        };
         // At this size the agent would have compacted its history.
-        let window = Windows::default().of(&query);
+        let window = Windows::default().in_agent(requested, agent);
         let limit = window.map(|window| compaction_point(agent, window));
         let mut legs = legs(&self.conn, row.seq)?;
         if legs.is_empty() {
