@@ -22,19 +22,18 @@ pub struct Policy {
     pub(super) is_forced: bool,
 }
 
-/// Thresholds of the default config.
-const DEFAULT_THRESHOLDS: Thresholds = Thresholds {
-    nudge_at: 0.5,
-    nudge_tokens: 200_000,
-    auto_at: 0.0,
-    nudge_pays: false,
-};
-
 const NO_THRESHOLDS: Thresholds = Thresholds {
     nudge_at: 0.0,
     nudge_tokens: 0,
     auto_at: 0.0,
     nudge_pays: false,
+};
+
+/// Thresholds of the default config.
+const DEFAULT_THRESHOLDS: Thresholds = Thresholds {
+    nudge_at: 0.5,
+    nudge_tokens: 200_000,
+    ..NO_THRESHOLDS
 };
 
 const DEFAULT: Policy = Policy {
@@ -57,38 +56,46 @@ const NONE: Policy = Policy {
 };
 
 /// The default policy with one setting changed.
-const fn with_setting(name: &'static str, setting: &'static str) -> Policy {
+const fn with_setting(name: &'static str, setting: &'static str, thresholds: Thresholds) -> Policy {
     Policy {
         name,
         title: setting,
         setting,
+        thresholds,
         ..DEFAULT
     }
 }
 
 const fn notified_at(name: &'static str, setting: &'static str, tokens: u64) -> Policy {
-    Policy {
-        thresholds: Thresholds {
-            nudge_tokens: tokens,
-            ..DEFAULT_THRESHOLDS
-        },
-        ..with_setting(name, setting)
-    }
+    let thresholds = Thresholds {
+        nudge_tokens: tokens,
+        ..DEFAULT_THRESHOLDS
+    };
+    with_setting(name, setting, thresholds)
 }
 
 const fn automatic(name: &'static str, setting: &'static str, share: f64) -> Policy {
-    Policy {
-        thresholds: Thresholds {
-            auto_at: share,
-            ..DEFAULT_THRESHOLDS
-        },
-        ..with_setting(name, setting)
-    }
+    let thresholds = Thresholds {
+        auto_at: share,
+        ..DEFAULT_THRESHOLDS
+    };
+    with_setting(name, setting, thresholds)
 }
 
 const COLD_CACHE: Policy = Policy {
     is_free: true,
-    ..with_setting("cold_cache", "handoff.when_cache_cold = \"on\"")
+    ..with_setting(
+        "cold_cache",
+        "handoff.when_cache_cold = \"on\"",
+        DEFAULT_THRESHOLDS,
+    )
+};
+
+/// Thresholds for a notice at break-even.
+const BREAK_EVEN: Thresholds = Thresholds {
+    nudge_at: 0.0,
+    nudge_pays: true,
+    ..DEFAULT_THRESHOLDS
 };
 
 /// The policies that `baton try` replays; the one without cuts is first.
@@ -109,14 +116,7 @@ pub static POLICIES: [Policy; 11] = [
         ..NONE
     },
     COLD_CACHE,
-    Policy {
-        thresholds: Thresholds {
-            nudge_at: 0.0,
-            nudge_pays: true,
-            ..DEFAULT_THRESHOLDS
-        },
-        ..with_setting("break_even", "handoff.nudge_at = \"break-even\"")
-    },
+    with_setting("break_even", "handoff.nudge_at = \"break-even\"", BREAK_EVEN),
     notified_at("notice_60k", "handoff.nudge_tokens = 60000", 60_000),
     notified_at("notice_80k", "handoff.nudge_tokens = 80000", 80_000),
     automatic("auto_0.3", "handoff.auto_at = 0.3", 0.3),
