@@ -53,6 +53,15 @@ pub struct AcceptedDraft {
 }
 
 impl AcceptedDraft {
+    /// A document that no user has reviewed.
+    pub fn new(document: String, method: Option<DraftMethod>) -> Self {
+        Self {
+            document,
+            method,
+            made_at: None,
+        }
+    }
+
     /// The carry-over prompt of this document, before anything is appended, and the origin of the handoff.
     pub fn carried(&self, request: &DraftRequest) -> (String, HandoffOrigin) {
         match self.method {

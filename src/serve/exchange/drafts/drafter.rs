@@ -93,11 +93,7 @@ async fn made(
         // Applies to given and accepted documents as well: in so short a history there is nothing to cut.
         _ if !draft::enough(first.messages) => Err(DraftEnd::NothingYet),
         (Some(accepted), _) => Ok(accepted.clone()),
-        (None, Some(document)) => Ok(AcceptedDraft {
-            document: document.clone(),
-            method: None,
-            made_at: None,
-        }),
+        (None, Some(document)) => Ok(AcceptedDraft::new(document.clone(), None)),
         (None, None) => document(exchange, request, first, job).await,
     };
     let untried = DraftEvent::untried(request.origin, &made, is_drafted);
@@ -137,14 +133,7 @@ async fn document(
     };
     loop {
         let end = match attempt(&input, method, job.cancelled()).await {
-            Ok(document) => {
-                let method = Some(method);
-                return Ok(AcceptedDraft {
-                    document,
-                    method,
-                    made_at: None,
-                });
-            }
+            Ok(document) => return Ok(AcceptedDraft::new(document, Some(method))),
             Err(end) => end,
         };
         let Some(next) = method.after(&end, request.falls_back()) else {
@@ -181,13 +170,8 @@ pub(in crate::exchange) fn local_prompt(exchange: &Exchange) -> Option<String> {
     let first = exchange.plan().first(exchange.tooled());
     let index = index_of_enough(exchange, &first)?;
     let request = DraftRequest::automatic();
-    let document = AcceptedDraft {
-        document: index
-            .local(&request.spec(app.config.draft.facts_tokens, ""))
-            .ok()?,
-        method: Some(DraftMethod::Local),
-        made_at: None,
-    };
+    let document = index.local(&request.spec(app.config.draft.facts_tokens, ""));
+    let document = AcceptedDraft::new(document.ok()?, Some(DraftMethod::Local));
     let prepared = prepared(exchange, &request, &document, &first).ok()?;
     Some(app.redactor.text(&prepared.handoff.prompt).into_owned())
 }

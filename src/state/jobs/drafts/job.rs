@@ -42,12 +42,7 @@ impl DraftJob {
 
     /// Ends the draft as a handoff.
     pub fn done(self, method: Option<DraftMethod>, document: String, handoff: HandoffId) {
-        let document = AcceptedDraft {
-            document,
-            method,
-            made_at: None,
-        };
-        self.made(DraftState::Done, document, handoff);
+        self.made(DraftState::Done, AcceptedDraft::new(document, method), handoff);
     }
 
     fn made(mut self, state: DraftState, document: AcceptedDraft, handoff: HandoffId) {
