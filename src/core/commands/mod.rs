@@ -170,16 +170,15 @@ fn named(name: &str, declared: Option<&str>) -> CommandReply {
         let why = "nothing was changed: a topic has up to 64 letters, digits, dots, `_` and `-`.";
         return CommandReply::new(why);
     }
-    CommandReply {
-        change: Some(RecordChange::Topic(NamedTopic {
-            name: name.to_owned(),
-            declared: declared.map(str::to_owned),
-        })),
-        ..CommandReply::new(format!(
-            "the topic of this session's handoffs is {name}. The newest handoff of a repository, branch and topic \
-             supersedes the one before."
-        ))
-    }
+    let topic = NamedTopic {
+        name: name.to_owned(),
+        declared: declared.map(str::to_owned),
+    };
+    let text = format!(
+        "the topic of this session's handoffs is {name}. The newest handoff of a repository, branch and topic \
+         supersedes the one before."
+    );
+    CommandReply::changing(RecordChange::Topic(topic), text)
 }
 
 /// Commands with their descriptions.

@@ -118,16 +118,14 @@ pub fn pins_listed(carried: &CarriedTexts, prefix: &str) -> String {
 /// Pins a string, or explains why not.
 pub fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
     match add_pin(pins, text) {
-        Ok(text) => CommandReply {
-            change: Some(RecordChange::Pins {
-                pinned: Some(text),
-                unpinned: None,
-            }),
-            ..CommandReply::new(format!(
-                "pinned as number {n}. Every later handoff carries it, word for word; `{prefix}unpin {n}` ends that.",
-                n = pins.len() + 1
-            ))
-        },
+        Ok(text) => {
+            let (pinned, unpinned) = (Some(text), None);
+            let n = pins.len() + 1;
+            let text = format!(
+                "pinned as number {n}. Every later handoff carries it, word for word; `{prefix}unpin {n}` ends that."
+            );
+            CommandReply::changing(RecordChange::Pins { pinned, unpinned }, text)
+        }
         Err(PinRejection::Empty) => {
             CommandReply::new(format!("nothing was pinned: write `{prefix}pin TEXT`."))
         }
@@ -150,20 +148,13 @@ pub fn unpin(carried: &CarriedTexts, number: &str, prefix: &str) -> CommandReply
     let rule = known.and_then(|n| rules.get(n.checked_sub(pins.len())?));
     if let Some(gone) = pin {
         let (pinned, unpinned) = (None, Some(gone.clone()));
-        let gone = listed(std::slice::from_ref(gone));
-        return CommandReply {
-            change: Some(RecordChange::Pins { pinned, unpinned }),
-            ..CommandReply::new(format!("no longer pinned:\n{gone}"))
-        };
+        let text = format!("no longer pinned:\n{}", listed(std::slice::from_ref(gone)));
+        return CommandReply::changing(RecordChange::Pins { pinned, unpinned }, text);
     }
     if let Some(gone) = rule {
-        return CommandReply {
-            change: Some(RecordChange::RuleDropped(gone.clone())),
-            ..CommandReply::new(format!(
-                "no longer carried by later handoffs:\n{}",
-                listed(std::slice::from_ref(gone))
-            ))
-        };
+        let rule = listed(std::slice::from_ref(gone));
+        let text = format!("no longer carried by later handoffs:\n{rule}");
+        return CommandReply::changing(RecordChange::RuleDropped(gone.clone()), text);
     }
     CommandReply::new(match carried.len() {
         0 => format!(

@@ -36,6 +36,14 @@ impl CommandReply {
         }
     }
 
+    /// Creates a reply that reports a change to the conversation's record.
+    pub(super) fn changing(change: RecordChange, text: impl Into<String>) -> Self {
+        Self {
+            change: Some(change),
+            ..Self::new(text)
+        }
+    }
+
     /// Creates a reply that makes the model see this handoff from now on.
     pub fn of_handoff(text: &str, handoff: HandoffId, sentinel: String) -> Self {
         Self {
