@@ -39,7 +39,6 @@ mod schema;
 mod search;
 mod search_pattern;
 mod summary;
-mod units;
 mod writer;
 
 #[cfg(test)]
@@ -50,6 +49,7 @@ use std::thread;
 
 pub use answer_summary::{AnswerSummary, CallSummary};
 pub use baton_core::redact::Redactor;
+pub use baton_core::text::units::{short, unsent};
 pub use baton_core::text::words::plural;
 pub use bill::{BillEntry, BillFilter};
 pub use bill_sums::{BillGroup, BillSum, NO_GROUP, PriceSource, SavingsReport};
@@ -70,7 +70,6 @@ pub use row::{
 pub use schema::{FILE, JournalError, JournalResult};
 pub use search::{SearchHit, SearchResult, TextPosition};
 pub use summary::ShownPart;
-pub use units::{short, unsent};
 
 use self::archive::Archive;
 use self::retention::JournalBounds;
