@@ -34,7 +34,6 @@ impl GitEnds {
         if !command.contains("git ") {
             return Self::default();
         }
-        let complains = complains(command, text);
         let succeeds = |row: &NamedWords| {
             // The words may also be part of a message, and then count once more.
             let ran = command.matches(&format!("git {}", row.name)).count();
@@ -47,7 +46,7 @@ impl GitEnds {
             };
             let is_commit = row.name == "commit";
             let is_said = ran > 0 && lines(text).filter(says).count() >= ran;
-            (is_said || is_commit && shows_commit(command, text)) && (!complains || is_commit)
+            (is_said || is_commit && shows_commit(command, text)) && (is_commit || !complains(command, text))
         };
         let rows = WORDS.git_successes.iter().enumerate();
         let is_only = command.matches("git ").count() == 1 && !command.contains("git log");

@@ -131,7 +131,8 @@ impl ClosingLines {
     }
 
     fn take(&mut self, at: usize, line: &str) {
-        if line.is_empty() {
+        // Most lines close nothing, and need no list of matches.
+        if line.is_empty() || !TABLE.set.is_match(line) {
             return;
         }
         // A line may match several programs. A failure of one of them decides.
