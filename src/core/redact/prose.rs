@@ -64,6 +64,9 @@ pub fn is_asked_for(text: &str, asked: &str) -> bool {
         [_, _, ..] => words.len() <= 4 && words.iter().any(is_mixed),
         [] => false,
     };
+    if !is_bare {
+        return false;
+    }
     let small = asked[ceil(asked, asked.len().saturating_sub(MAX_ASKED))..].to_lowercase();
     let asks = |part: &str| {
         let part = part.trim_matches(|c: char| c.is_whitespace() || "*`_".contains(c));
@@ -74,7 +77,7 @@ pub fn is_asked_for(text: &str, asked: &str) -> bool {
         tables.into_iter().flatten().any(names) && is_asking()
     };
     let mut lines = small.split(['\n', '。']);
-    is_bare && lines.any(|line| line.split(". ").any(asks))
+    lines.any(|line| line.split(". ").any(asks))
 }
 
 /// Whether the name in a part of a sentence is that of a secret: `Which file has the code?` and `the token limit` have none.

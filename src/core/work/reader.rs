@@ -237,7 +237,7 @@ impl MessageReader<'_> {
             Some(IndexedItem::Text(words)) => Some(&words.text),
             _ => None,
         });
-        asked.is_some_and(|asked| !requests::is_reply(text) && redact::is_asked_for(text, asked))
+        asked.is_some_and(|asked| redact::is_asked_for(text, asked) && !requests::is_reply(text))
     }
 
     fn answers_summary_request(&self) -> bool {
@@ -353,11 +353,11 @@ impl MessageReader<'_> {
     /// The kept facts of a result: its text, and how its call ended.
     pub(crate) fn outcome(&self, call: Option<&IndexedCall>, end: LineEnd, text: &str) -> IndexedResult {
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
-        let reads_failed = excerpt::looks_failed(&bounded(outcomes::output(text), RESULT));
+        let reads_failed = || excerpt::looks_failed(&bounded(outcomes::output(text), RESULT));
         // For a tool that no table lists, a result that reads like a failure outweighs a success, so the end is unknown.
         let may_run = || call.is_some_and(|call| may_run_commands(&call.name));
-        let is_doubtful = kind == ToolKind::Other && reads_failed && may_run();
-        let failed = end.failed.filter(|failed| *failed || !is_doubtful);
+        let is_doubtful = || kind == ToolKind::Other && may_run() && reads_failed();
+        let failed = end.failed.filter(|failed| *failed || !is_doubtful());
         let changed = match failed {
             _ if !kind.changes() => None,
             Some(failed) => Some(!failed),
@@ -385,13 +385,14 @@ impl MessageReader<'_> {
                 _ => None,
             },
             failed,
-            session: background::started(text)
+            session: Some(text)
                 .filter(|_| end.is_running)
+                .and_then(background::started)
                 .map(str::to_owned),
             refuses: command
                 .is_some_and(|command| commands::asks_services(command) && outcomes::refuses(text)),
             end,
-            looks_failed: failed.is_none() && (end.reads_failed || reads_failed),
+            looks_failed: failed.is_none() && (end.reads_failed || reads_failed()),
             bytes: text.len(),
             ..IndexedResult::default()
         };

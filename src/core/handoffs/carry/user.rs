@@ -84,7 +84,7 @@ impl UserMessages {
             if !own.is_empty() {
                 answered = answer.take();
                 let is_secret = |text: &str, asked: &TranscriptTurn<'_>| {
-                    !requests::is_reply(text) && redact::is_asked_for(text, &last_text(asked))
+                    redact::is_asked_for(text, &last_text(asked)) && !requests::is_reply(text)
                 };
                 let mut message = UserMessage::new(match own.join("\n") {
                     text if answered.as_ref().is_some_and(|asked| is_secret(&text, asked)) => {
