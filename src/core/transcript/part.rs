@@ -92,8 +92,10 @@ impl<'a> TranscriptPart<'a> {
 
     /// All text of the part, joined by newlines.
     pub fn text(&self) -> String {
-        let texts: Vec<_> = self.texts().iter().map(JsonText::get).collect();
-        texts.join("\n")
+        match self.texts()[..] {
+            [text] => text.get().into_owned(),
+            ref texts => texts.iter().map(JsonText::get).collect::<Vec<_>>().join("\n"),
+        }
     }
 }
 

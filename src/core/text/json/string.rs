@@ -16,7 +16,10 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     while let Some(at) = next {
         out.extend_from_slice(&rest[..at]);
         let (c, used) = escape_at(&rest[at..]);
-        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        match c.is_ascii() {
+            true => out.push(c as u8),
+            false => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
         rest = rest.get(at + used..).unwrap_or_default();
         next = memchr::memchr(b'\\', rest);
     }
