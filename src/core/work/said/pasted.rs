@@ -18,6 +18,7 @@ pub(super) struct PasteWords {
     symbols: Beginnings,
     levels: Vec<&'static str>,
     printed: Beginnings,
+    runs: Wordings,
     templates: Wordings,
     addresses: Wordings,
 }
@@ -177,25 +178,12 @@ fn is_printed(line: &str) -> bool {
         || WORDS.symbols.begin(line)
         || line.starts_with("| ") && !line.ends_with('|')
         || has_colours(line)
-        || has_run(line)
+        || WORDS.runs.occur_in(line)
         || has_columns(line)
         || is_prompt(line)
         || has_time()
         || is_place(bare)
         || is_commit(line)
-}
-
-/// Whether a line has a run of dots or dashes that fills it: `build ........ ok`.
-fn has_run(line: &str) -> bool {
-    let mut runs = [
-        "............",
-        "────────────",
-        "════════════",
-        "━━━━━━━━━━━━",
-        "====================",
-    ]
-    .iter();
-    runs.any(|run| line.contains(run))
 }
 
 /// Whether a line has columns, as programs align them: `name     size     date`.

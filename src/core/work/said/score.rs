@@ -91,7 +91,7 @@ fn spaced(small: &str) -> String {
         if is_inner(c) {
             out.extend((!is_word).then_some(' '));
             out.push(c);
-        } else if ",;:—–().!?→*•\"“”（）：，。；！？".contains(c) {
+        } else if c != ' ' && ",;:—–().!?→*•\"“”（）：，。；！？".contains(c) {
             out.push_str(" |");
         }
         is_word = is_inner(c);
