@@ -27,6 +27,7 @@ struct AskingWords {
     predicates: Vec<&'static str>,
     fillers: HashSet<&'static str>,
     before_noun: Vec<&'static str>,
+    agrees: HashSet<&'static str>,
     asks_last: Vec<&'static str>,
     asks_within: Wordings,
     asks_anywhere: Wordings,
@@ -143,10 +144,26 @@ fn is_request_at(rest: &str) -> Option<bool> {
 
 /// Whether a lower-case sentence is a question, by its mark or, in languages that need none, by its last clause.
 pub(crate) fn is_question(small: &str) -> bool {
+    let (last, is_marked) = last_clause(small);
+    is_marked || is_marked_question(last)
+}
+
+/// Whether a lower-case sentence ends with a question mark.
+pub(crate) fn has_question_mark(small: &str) -> bool {
+    last_clause(small).1
+}
+
+/// The last clause of a lower-case sentence, and whether it asks by its mark. `Keep it, okay?` only asks for agreement.
+fn last_clause(small: &str) -> (&str, bool) {
+    const MARKS: [char; 2] = ['?', '？'];
     // A smiley may follow the mark.
-    let end = small.trim_end_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '?' | '？'));
+    let end = small.trim_end_matches(|c: char| !c.is_alphanumeric() && !MARKS.contains(&c));
     let last = end.rsplit(['，', ',', '。']).next().unwrap_or_default();
-    end.ends_with(['?', '？']) || is_marked_question(last)
+    let is_tag = last.len() < end.len()
+        && ASKING
+            .agrees
+            .contains(last.trim_matches(|c| c == ' ' || MARKS.contains(&c)));
+    (last, end.ends_with(MARKS) && !is_tag)
 }
 
 /// Whether a clause has a word of a question in a language without question marks.

@@ -152,6 +152,30 @@ mod tests {
                 &["make sure that every page has a title"],
             ),
             (
+                "Could you show the index first from now on?",
+                &["Could you show the index first from now on?"],
+            ),
+            (
+                "Could we please always open a new page?",
+                &["always open a new page"],
+            ),
+            (
+                "Kannst du ab jetzt jede Seite nummerieren?",
+                &["ab jetzt jede Seite nummerieren"],
+            ),
+            (
+                "¿Puedes numerar siempre las páginas?",
+                &["¿Puedes numerar siempre las páginas?"],
+            ),
+            (
+                "Don't open the index now, okay?",
+                &["Don't open the index now, okay?"],
+            ),
+            (
+                "No quiero que el índice se vea nunca, te parece?",
+                &["No quiero que el índice se vea nunca, te parece?"],
+            ),
+            (
                 "Keep the index, but add a title to each page.",
                 &["Keep the index, but add a title to each page."],
             ),

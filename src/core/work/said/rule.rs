@@ -303,25 +303,45 @@ fn with_rule(sentence: &str) -> Vec<&str> {
     const MIN_REQUEST_WORDS: usize = 4;
     let whole = sentence.trim();
     let small = whole.to_lowercase();
-    let is_polite = small.ends_with('?') && WORDS.polite.occur_in(&small);
-    let words = if is_polite {
-        &WORDS.standing
-    } else {
-        &WORDS.ensures
-    };
-    // `not always` requires nothing.
-    let within = words.found_in(&small).map(|place| place.start);
-    let first = within.filter(|at| !is_negated(&small[..*at])).min();
-    let at = first.filter(|_| small.len() == whole.len() && !WORDS.at_hand.occur_in(&small));
+    let is_wish = is_wish(&small);
+    let words = if is_wish { &WORDS.standing } else { &WORDS.ensures };
+    let at = standing_at(words, &small).filter(|_| small.len() == whole.len());
     let Some((request, rule)) = at.map(|at| whole.split_at(at)) else {
         return vec![sentence];
     };
-    let rule = rule.trim_end_matches('?');
+    let (before, rule) = (lower(request.trim_end()), rule.trim_end_matches('?'));
+    let last = before.split_whitespace().next_back().unwrap_or_default();
+    // `Can you answer in French from now on?` is a rule as a whole.
+    let is_joined = || last.ends_with(',') || WORDS.before_clause.contains(&last);
+    let ensures = || WORDS.ensures.found_in(&lower(rule)).any(|words| words.start == 0);
+    let is_end = |words: Range<usize>| words.end == before.len();
+    let is_only_polite = || WORDS.polite.found_in(&before).any(is_end);
     match request.split_whitespace().count() >= MIN_REQUEST_WORDS {
-        true if requests::asks(request) => vec![request, rule],
-        false if is_polite => vec![rule],
+        true if requests::asks(request) && (ensures() || is_joined()) => vec![request, rule],
+        false if is_wish && is_only_polite() => vec![rule],
         _ => vec![sentence],
     }
+}
+
+/// Whether a lower-case question politely asks for something, and not for a cause: `Can you see why it never opens?`
+fn is_wish(small: &str) -> bool {
+    let is_other = || {
+        [&WORDS.causes, &WORDS.describes]
+            .iter()
+            .any(|all| all.occur_in(small))
+    };
+    requests::has_question_mark(small) && WORDS.polite.occur_in(small) && !is_other()
+}
+
+/// Position of the words that make a lower-case request hold beyond itself. `not always` and `it always fails` require nothing.
+fn standing_at(words: &Phrases, small: &str) -> Option<usize> {
+    let describes = |before: &str| {
+        let last = before.split_whitespace().next_back().unwrap_or_default();
+        is_negated(before) || last != "to" && WORDS.no_subject.contains(&last)
+    };
+    let places = words.found_in(small).map(|place| place.start);
+    let first = places.filter(|at| !describes(&small[..*at])).min();
+    first.filter(|_| !WORDS.at_hand.occur_in(small))
 }
 
 /// Whether a sentence and the previous one are the two halves of a rule: an order and a prohibition, in any order.
@@ -367,16 +387,19 @@ fn announces(sentence: &str) -> bool {
 fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let sentence = sentence.trim();
     let small = lower(list_item(sentence).unwrap_or(sentence));
-    // `For each task, can you …?`
-    if small.ends_with('?')
-        && WORDS.polite.occur_in(&small)
-        && !WORDS.at_hand.occur_in(&small)
-        && WORDS.standing_first.iter().any(|words| small.starts_with(words))
-    {
+    let begins = || {
+        let mut first = WORDS.standing_first.iter();
+        first.any(|words| small.starts_with(words)) && !WORDS.at_hand.occur_in(&small)
+    };
+    // `For each task, can you …?`, `Could you ask me first from now on?`
+    if is_wish(&small) && (begins() || standing_at(&WORDS.standing, &small).is_some()) {
         return Some(RuleStatement::Holds);
     }
     // Checked before the words that make a rule, because `this time, never …` is limited to its request.
-    if small.ends_with(['?', '？']) || WORDS.scoped.occur_in(&small) || WORDS.describes.occur_in(&small) {
+    if requests::has_question_mark(&small)
+        || WORDS.scoped.occur_in(&small)
+        || WORDS.describes.occur_in(&small)
+    {
         return None;
     }
     // `I'd prefer that.` means nothing without the text that it answers.

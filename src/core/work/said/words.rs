@@ -32,6 +32,7 @@ pub(crate) struct RuleWords {
     pub(super) halves: Phrases,
     pub(super) ensures: Phrases,
     pub(super) standing: Phrases,
+    pub(super) causes: Phrases,
     pub(super) standing_first: Vec<&'static str>,
     pub(super) refers: Vec<&'static str>,
     pub(crate) denies: Phrases,
