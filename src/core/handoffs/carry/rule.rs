@@ -234,6 +234,21 @@ mod tests {
     }
 
     #[test]
+    fn the_items_of_a_list_forbid_in_each_language() {
+        let request = "Build a page for the library.\n1. No rompas el índice.\n2. Keine neuen Bücher aufnehmen.\n    3. Не трогай обложки.\n\
+                       4. Não crie outra página.\n5. Ne déplace pas les livres.\n6. Geen nieuwe kaft.\n7. Sin tocar la caja.\n8. No se ve el título.\n\
+                       9. Keine Ahnung.";
+        let found = found(request);
+        assert_eq!(found.len(), 7, "{found:?}");
+        assert!(
+            !found
+                .iter()
+                .any(|rule| rule.contains("título") || rule.contains("Ahnung")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
     fn statements_of_a_long_request_are_rules_by_their_features() {
         let request = "Build a page for the library.\n- The shelf should be shown on the left, with the titles of all its books.\n\
                        - Jedes Buch soll auf einer eigenen Seite stehen.\n- 每本书都应该有封面。\n- We saw two printers in the hall.\n\
@@ -288,6 +303,13 @@ mod tests {
             "No other changes are needed.",
             "3. We don’t have a cache right now, however big it would be.",
             "我们能不能自动推送",
+            "Can you check why it always fails?",
+            "Could you tell me whether it always fails?",
+            "No funciona.",
+            "No hay título en la página.",
+            "Não funciona mais.",
+            "Не работает.",
+            "Peux-tu voir pourquoi rien ne s'affiche jamais ?",
         ] {
             assert_eq!(found(text), [""; 0], "{text}");
         }

@@ -34,8 +34,8 @@ pub(super) fn clauses(small: &str) -> Vec<Clause<'_>> {
                     .trim_start_matches(|c: char| !c.is_alphabetic())
                     .starts_with("but ");
             let before = all.last().is_some_and(|before| before.is_order);
-            let is_order =
-                before || is_first && text.starts_with("no ") || !text.starts_with("no ") && orders(text);
+            let begins_denial = begins_with(text, &WORDS.denies_first);
+            let is_order = before || if begins_denial { is_first } else { orders(text) };
             let may_order = !is_joined || before;
             all.push(Clause {
                 text,
@@ -68,6 +68,17 @@ fn clause_start(clause: &str) -> &str {
 
 pub(super) fn begins_with(clause: &str, all: &Beginnings) -> bool {
     all.rests(clause).any(goes_on)
+}
+
+/// Whether a clause begins with a denial, and states nothing: `no new doors`, `keine neuen Türen`. `No I think so` and `no changes
+/// are needed` forbid nothing.
+pub(super) fn denies(clause: &str) -> bool {
+    let states = |rest: &str| {
+        let mut after = WORDS.stating.rests(rest.trim_start());
+        after.any(|after| !after.starts_with(char::is_alphanumeric))
+    };
+    let mut rests = WORDS.denies_first.rests(clause);
+    rests.any(|rest| goes_on(rest) && !states(rest)) && !WORDS.states.occur_in(clause)
 }
 
 /// Whether the rest of a clause after its first words belongs to them.

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::clause::{self, Clause, begins_with, goes_on};
+use super::clause::{self, Clause, begins_with};
 use super::score::{Score, SentenceRole};
 use super::words::{self, WORDS};
 use crate::text::phrases::{Beginnings, Phrases, Wordings};
@@ -427,10 +427,10 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
         .filter(|clause| !requests::is_marked_question(clause));
     let stated: Vec<&str> = stated.collect();
     let within = |all: &Wordings| stated.iter().any(|clause| all.occur_in(clause));
-    let forbids_noun = |clause: &Clause<'_>| clause.is_order && forbids_noun(clause.text);
+    let denies = |clause: &Clause<'_>| clause.is_order && clause::denies(clause.text);
     if has(&WORDS.forbids)
         || begins(&WORDS.forbids_first)
-        || clauses.iter().any(forbids_noun)
+        || clauses.iter().any(denies)
         || within(&WORDS.forbids_within)
     {
         return Some(RuleStatement::Forbids);
@@ -449,16 +449,6 @@ fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
 /// Whether a sentence describes an event or the report of a fault.
 pub(crate) fn describes(sentence: &str) -> bool {
     WORDS.describes.occur_in(&lower(sentence))
-}
-
-/// Whether a clause begins with `no` before a noun. `No I think so` and `no changes are needed` forbid nothing.
-fn forbids_noun(clause: &str) -> bool {
-    let noun = clause.strip_prefix("no ");
-    let states = ["is", "are", "was", "were"]
-        .iter()
-        .any(|verb| has_word(clause, verb));
-    let is_noun = |noun| !begins_with(noun, &WORDS.stating);
-    clause.strip_prefix("no").is_some_and(goes_on) && !states && noun.is_some_and(is_noun)
 }
 
 /// Whether a string ends with a word that negates the next one.

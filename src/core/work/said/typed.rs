@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::pasted::{WORDS, before_paste, is_code_end, pasted};
 use crate::marker::STEM;
+use crate::text::prose::list_item;
 
 /// Heading over the user's own words in a message that Codex's editor extension completed.
 const OWN_HEADING: &str = "## My request for Codex:";
@@ -63,7 +64,8 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
             break;
         }
         // Indented lines are code, unless they are list items.
-        let is_code = is_indented(line) && !has_margin && !trimmed.starts_with(['-', '*', '•']);
+        let is_item = trimmed.starts_with(['-', '*', '•']) || list_item(trimmed).is_some();
+        let is_code = is_indented(line) && !has_margin && !is_item;
         let own = before_paste(trimmed);
         if !is_code && !is_code_end(own) {
             lines.push(own);
@@ -189,6 +191,10 @@ mod tests {
             ("Here is the log:\nNever do that.", 1),
             ("--- a/b.rs\nNever do that.", 0),
             ("Rules:\nNever do that.", 2),
+            (
+                "Paint it:\n- the hall\n    1. Never the door.\n    2) Ohne Lampe.\n    never();\nThen stop.",
+                5,
+            ),
             (
                 "The log has this:\nin this part:\n```\nnever();\n```\nRemove it.",
                 2,
