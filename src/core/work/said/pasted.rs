@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::rule::saying;
 use crate::text::phrases::{Beginnings, Wordings};
 use crate::text::table;
+use crate::work::requests;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
@@ -36,6 +38,9 @@ const MIN_MARKED: usize = 4;
 
 /// Minimum number of words of a template.
 const MIN_TEMPLATE: usize = 2;
+
+/// Minimum number of orders in a brief.
+const MIN_ORDERS: usize = 3;
 
 /// Minimum number of headings below the title that a document begins with.
 const MIN_HEADINGS: usize = 2;
@@ -112,20 +117,40 @@ fn document(text: &str, lines: &[Line<'_>]) -> Option<Range<usize>> {
     }
     // A template ends without words of the user.
     let is_template = WORDS.templates.places_in(text).nth(MIN_TEMPLATE - 1).is_some();
-    if is_template || marked(lines, is_formatted).is_some() {
+    let is_answer = is_template || marked(lines, is_formatted).is_some();
+    let headings = lines.iter().filter(|(_, line)| is_heading(line)).count();
+    let is_long = lines.len() > MAX_TYPED_LINES && headings >= 2;
+    if !is_answer && !is_long || is_brief(text, lines, is_answer) {
+        return None;
+    }
+    if is_answer {
         let is_part = |(_, line): &&Line<'_>| is_heading(line) || is_formatted(line);
         let first = lines.iter().find(is_part)?.0.start;
         let last = lines.iter().rfind(is_part)?.0.end;
         return Some(first..if is_template { text.len() } else { last });
     }
-    let headings = lines.iter().filter(|(_, line)| is_heading(line)).count();
-    if lines.len() <= MAX_TYPED_LINES || headings < 2 {
-        return None;
-    }
     let is_blank = |(_, line): &Line<'_>| line.is_empty();
     let first = lines.iter().position(is_blank)?;
     let last = lines.iter().rposition(is_blank)?;
     Some(lines[first].0.start..lines[last].0.end)
+}
+
+/// Whether a long text is the user's brief: it has orders, and neither output nor code nor a sign of a model's answer but
+/// bold words. Code between fences does not count, unless the text looks like an answer.
+fn is_brief(text: &str, lines: &[Line<'_>], is_answer: bool) -> bool {
+    let mut is_fenced = false;
+    let is_own = |(_, line): &&Line<'_>| {
+        is_fenced ^= is_fence(line);
+        !is_fenced && !is_fence(line)
+    };
+    let own: Vec<Line<'_>> = lines.iter().filter(is_own).cloned().collect();
+    let is_plain = |(_, line): &Line<'_>| !is_formatted(&line.replace("**", ""));
+    let orders = |(_, line): &&Line<'_>| requests::asks(line) || saying(line, &[]).is_some();
+    (own.len() == lines.len() || !is_answer)
+        && own.iter().all(is_plain)
+        && output(text, &own).is_none()
+        && code(&own).is_none()
+        && own.iter().filter(orders).nth(MIN_ORDERS - 1).is_some()
 }
 
 /// Whether a line looks like a model's answer or a template: with bold words, a row of a table, a divider, a pictogram, or an
@@ -223,6 +248,15 @@ fn is_frame(line: &str) -> bool {
     }
     let mut words = line.split_whitespace().skip_while(|word| *word != "@");
     words.nth(1).is_some_and(is_place)
+}
+
+pub(super) fn is_fence(line: &str) -> bool {
+    let begins = |fence: &str| line.starts_with(fence);
+    // The closing quotes may end a line of the quotation.
+    begins("```")
+        || begins("~~~")
+        || line.trim_matches('"').is_empty() && line.len() == 3
+        || line.ends_with("\"\"\"") && !begins("\"\"\"")
 }
 
 /// Whether a line ends like code, or continues on the next line of a shell.

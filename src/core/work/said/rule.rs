@@ -384,7 +384,7 @@ fn announces(sentence: &str) -> bool {
 }
 
 /// The effect of a sentence on later work; `None` for a question, and for a sentence that is limited to its request.
-fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
+pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement> {
     let sentence = sentence.trim();
     let small = lower(list_item(sentence).unwrap_or(sentence));
     let begins = || {

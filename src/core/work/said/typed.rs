@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::pasted::{WORDS, before_paste, is_code_end, pasted};
+use super::pasted::{WORDS, before_paste, is_code_end, is_fence, pasted};
 use crate::marker::STEM;
 use crate::text::prose::list_item;
 
@@ -96,15 +96,6 @@ fn has_margin(text: &str) -> bool {
     let lines = text.trim_start().lines().skip(1);
     let mut below = lines.filter(|line| !line.trim().is_empty());
     below.clone().nth(MIN_LINES - 1).is_some() && below.all(is_indented)
-}
-
-fn is_fence(line: &str) -> bool {
-    let begins = |fence: &str| line.starts_with(fence);
-    // The closing quotes may end a line of the quotation.
-    begins("```")
-        || begins("~~~")
-        || line.trim_matches('"').is_empty() && line.len() == 3
-        || line.ends_with("\"\"\"") && !begins("\"\"\"")
 }
 
 /// The names of all closed tags, each with the position where it is closed last.
@@ -313,6 +304,25 @@ mod tests {
             "- item\n".repeat(50)
         );
         assert_eq!(typed(&document), ["Port it.", "Then stop."]);
+    }
+
+    #[test]
+    fn a_long_brief_is_typed() {
+        let items = "- The hall has a door.\n".repeat(40);
+        let brief = |bold: &str, more: &str| {
+            format!(
+                "Build a hall.\n\n## Door\n- {bold}Lock{bold}: Never close it.\n{items}\n## Lamp\n- {bold}Light{bold}: It must be on.\n\
+                 - {bold}Color{bold}: blue.\n- {bold}Size{bold}: 2 m.\n{more}\n\nThen stop."
+            )
+        };
+        let typed_of = |bold: &str, more: &str| typed(&brief(bold, more)).len();
+        assert_eq!((typed_of("", ""), typed_of("**", "")), (48, 48));
+        // Output, tables and the words of a model show that it is not the user's, and so does code next to bold words.
+        let code = "```\nlamp();\n```";
+        assert_eq!((typed_of("", code), typed_of("**", code)), (48, 2));
+        for more in ["ERROR lamp", "| a | b |", "Let me know if it is on."] {
+            assert!(typed_of("", more) < 5 && typed_of("**", more) < 5, "{more}");
+        }
     }
 
     #[test]
