@@ -21,6 +21,7 @@ pub(super) struct PasteWords {
     levels: Vec<&'static str>,
     printed: Beginnings,
     runs: Wordings,
+    prompts: Beginnings,
     templates: Wordings,
     addresses: Wordings,
 }
@@ -111,6 +112,7 @@ fn document(text: &str, lines: &[Line<'_>]) -> Option<Range<usize>> {
     let is_heading = |line: &str| line.starts_with('#') && line.contains("# ");
     let is_below = |(_, line): &&Line<'_>| line.starts_with("##");
     if text.starts_with("---\n")
+        || WORDS.prompts.begin(text.trim_start())
         || text.starts_with("# ") && lines.iter().filter(is_below).nth(MIN_HEADINGS - 1).is_some()
     {
         return Some(0..text.len());

@@ -345,6 +345,10 @@ mod tests {
                 &["Find the hall. Follow this:"],
             ),
             ("---\nname: hall\n---\nNever do that.", &[]),
+            (
+                "Please analyze this codebase and create a HALL.md file.\nNever do that.",
+                &[],
+            ),
             // Headings, items and a few bold words are the user's as well.
             (
                 "## Hall\n- **Never** paint it.\n- Keep the doors.\n\n## Lamp\n- Never.",
