@@ -40,6 +40,7 @@ pub use goal::SessionGoal;
 pub use literal::{CallArguments, JsonText, texts};
 pub use part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind, TranscriptTurn};
 pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
+use said::UsersResults;
 pub use said::{SaidPart, SaidReader, said};
 use tool_use::CallPairing;
 pub use tool_use::{AnsweredCalls, ToolUse};
@@ -142,7 +143,11 @@ impl<'a> Transcript<'a> {
     /// A reader of the speakers in all turns, beginning with the first.
     pub fn said_by<'s>(&self, settings: SpeakerSettings<'s>) -> SaidReader<'s, 'a> {
         let words = speakers::INTERJECTION.trim_end().as_bytes();
-        SaidReader::new(settings, memmem::find(&self.view.body, words).is_some())
+        let results = UsersResults {
+            interjected: memmem::find(&self.view.body, words).is_some(),
+            replied: speakers::may_have_replies(&self.view.body),
+        };
+        SaidReader::new(settings, results)
     }
 
     /// The parts of one turn. The previous turn decides whether it begins with an expansion.

@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use super::part::{ToolCall, TranscriptPart, TranscriptPartKind, TranscriptTurn};
 use super::tool_use::{CallPairing, ToolUse};
-use crate::agents::speakers::{self, RESULT_BEGINNING, SpeakerSettings, Speakers, Spoken, TurnPiece};
+use crate::agents::speakers::{
+    self, REPLY_BEGINNING, RESULT_BEGINNING, SpeakerSettings, Speakers, Spoken, TurnPiece,
+};
 use crate::agents::wordings::UserText;
+use crate::redact;
 use crate::wire::Role;
 
 /// Maximum size of a result that announces a skill, in bytes.
@@ -17,10 +20,13 @@ pub struct SaidPart<'a> {
     pub part: TranscriptPart<'a>,
     /// The text of the part.
     ///
-    /// The text of a result is only set if it ends in a message from the user. For other kinds it is empty.
+    /// The text of a result is only set if it ends in a message from the user. If it consists of the user's replies, only
+    /// these are set. For other kinds it is empty.
     pub text: Cow<'a, str>,
     /// The ranges of the text with their speakers, in order.
     pub spoken: Vec<Spoken>,
+    /// The model's questions that the ranges answer, for a result with answers of the user; empty otherwise.
+    pub asked: Vec<String>,
     /// The call that a result answers, if a [`SaidReader`] has read it.
     pub used: Option<ToolUse<'a>>,
 }
@@ -46,19 +52,28 @@ pub struct SaidReader<'s, 'a> {
     /// Number of turns read so far.
     read: usize,
     pairing: CallPairing<'a>,
-    /// Whether a result may contain a message from the user.
-    is_interjected: bool,
+    /// How results of this transcript may have the user's words.
+    results: UsersResults,
+}
+
+/// How results may have the user's words.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct UsersResults {
+    /// At the end of a tool's output.
+    pub(super) interjected: bool,
+    /// In place of a tool's output.
+    pub(super) replied: bool,
 }
 
 impl<'s, 'a> SaidReader<'s, 'a> {
     /// Creates a reader that begins at the first turn.
-    pub(super) fn new(settings: SpeakerSettings<'s>, is_interjected: bool) -> Self {
+    pub(super) fn new(settings: SpeakerSettings<'s>, results: UsersResults) -> Self {
         Self {
             settings,
             speakers: Speakers::default(),
             read: 0,
             pairing: CallPairing::default(),
-            is_interjected,
+            results,
         }
     }
 
@@ -70,21 +85,27 @@ impl<'s, 'a> SaidReader<'s, 'a> {
         }
         self.read += 1;
         let is_result = |said: &&mut SaidPart<'a>| matches!(said.part.kind, TranscriptPartKind::Result(_));
-        if self.is_interjected
+        if self.results.interjected
             // Agents append the user's message to the last result of a turn.
             && let Some(result) = all.iter_mut().rfind(is_result)
             && let Some(used) = result.used
         {
             interject(result, &used.call);
         }
+        for result in all.iter_mut().filter(|_| self.results.replied) {
+            if let (TranscriptPartKind::Result(answer), Some(used)) = (result.part.kind, result.used) {
+                reply(result, &used.call, answer.error);
+            }
+        }
         all
     }
 
-    /// Passes over the model's next turn, without its text.
+    /// Passes over the next turn, without its text.
     pub fn pass(&mut self, turn: &TranscriptTurn<'a>) {
         self.speakers.model_spoke();
-        // Calls only matter to messages in their results.
-        let parts = self.is_interjected.then(|| turn.parts());
+        // Calls only matter to the user's words in their results.
+        let is_read = self.results.interjected || self.results.replied;
+        let parts = is_read.then(|| turn.parts());
         for part in parts.into_iter().flatten() {
             self.pairing.take(self.read, part);
         }
@@ -104,6 +125,36 @@ fn interject(result: &mut SaidPart<'_>, call: &ToolCall<'_>) {
     }
 }
 
+/// Sets the user's words in a result that the agent wrote in place of the tool's output.
+fn reply(result: &mut SaidPart<'_>, call: &ToolCall<'_>, failed: Option<bool>) {
+    let texts = result.part.texts();
+    let beginning = texts.first().map(|text| text.beginning(REPLY_BEGINNING));
+    if !beginning.is_some_and(|beginning| speakers::may_be_reply(&beginning)) {
+        return;
+    }
+    let replies = speakers::replies(&call.named(), &call.given(), failed, &result.part.text());
+    if replies.is_empty() {
+        return;
+    }
+    let mut text = String::new();
+    result.spoken.clear();
+    for reply in replies {
+        let start = text.len();
+        match redact::is_asked_for(&reply.typed, &reply.asked) {
+            true => text.push_str(&redact::mark("password")),
+            false => text.push_str(&reply.typed),
+        }
+        let range = start..text.len();
+        result.spoken.push(Spoken {
+            by: UserText::User,
+            range,
+        });
+        result.asked.push(reply.asked);
+        text.push('\n');
+    }
+    result.text = text.into();
+}
+
 /// The parts of the next turn, without knowledge of the calls.
 ///
 /// Speakers are only told apart in turns of users and tools, not in those of the model and the system.
@@ -117,6 +168,7 @@ pub fn said<'a>(
         text: part.speech().unwrap_or_default(),
         part,
         spoken: Vec::new(),
+        asked: Vec::new(),
         used: None,
     });
     let mut all: Vec<SaidPart<'a>> = all.collect();

@@ -43,6 +43,8 @@ pub(crate) struct IndexedText {
     pub(crate) kind: UserText,
     pub(crate) text: String,
     pub(crate) anchors: Vec<AnchoredSentence>,
+    /// Whether the user answers a question that the model asked with a tool.
+    pub(crate) answers: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@ use super::message::{
     IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
 };
 use super::words::WORDS;
-use super::{markers, requests, said};
+use super::{AnchoredSentence, SentenceClass, markers, requests, said};
 use crate::agents::background::{self, BackgroundEnd};
 use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
@@ -171,6 +171,10 @@ impl MessageReader<'_> {
 
     /// Adds the text of a user turn.
     fn spoken(&self, said: &SaidPart<'_>, items: &mut Vec<IndexedItem>) {
+        if said.asked.iter().any(|asked| !asked.is_empty()) {
+            let answers = said.spoken.iter().zip(&said.asked);
+            return answers.for_each(|(spoken, asked)| self.answered(said.of(spoken), asked, items));
+        }
         let mut own = Some(said.users_words()).filter(|own| !own.is_empty());
         for spoken in &said.spoken {
             let text = said.of(spoken);
@@ -188,10 +192,34 @@ impl MessageReader<'_> {
                         kind: UserText::Harness,
                         text: text.trim().to_owned(),
                         anchors: Vec::new(),
+                        answers: false,
                     }))
                 }
                 UserText::Harness | UserText::Expansion | UserText::Attached => {}
                 by => self.text(by, text, true, items),
+            }
+        }
+    }
+
+    /// Adds the user's answer to a question of the model, which the answer needs to be understood.
+    fn answered(&self, typed: &str, asked: &str, items: &mut Vec<IndexedItem>) {
+        self.text(UserText::User, typed, true, items);
+        if let Some(IndexedItem::Text(answer)) = items.last_mut() {
+            answer.answers = true;
+            let first = answer.anchors.first().map(|anchor| anchor.text.clone());
+            let first = first.unwrap_or_else(|| one_line(&answer.text, said::MAX_SENTENCE_BYTES));
+            let text = said::in_answer(&first, &self.clean(asked));
+            let class = SentenceClass::Decision;
+            match answer.anchors.first_mut() {
+                Some(anchor) => {
+                    anchor.text = text;
+                    anchor.class = class;
+                }
+                None => answer.anchors.push(AnchoredSentence {
+                    class,
+                    by_user: true,
+                    text,
+                }),
             }
         }
     }
@@ -226,7 +254,12 @@ impl MessageReader<'_> {
             }
             _ => Vec::new(),
         };
-        items.push(IndexedItem::Text(IndexedText { kind, text, anchors }));
+        items.push(IndexedItem::Text(IndexedText {
+            kind,
+            text,
+            anchors,
+            answers: false,
+        }));
     }
 
     /// Whether the user's words are a secret that the model asked for.

@@ -98,24 +98,29 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
         let mut opens = false;
         for item in &message.items {
             match item {
-                IndexedItem::Text(spoken) if message.role == Role::User => match spoken.kind {
-                    UserText::User | UserText::Summary | UserText::Branch => {
-                        // Several text blocks of one message form one turn.
-                        if !opens {
-                            turns.push(begun(turns.len() + 1, ran_before.take().unwrap_or(at)));
-                            opens = true;
+                IndexedItem::Text(spoken) if matches!(message.role, Role::User | Role::Tool) => {
+                    match spoken.kind {
+                        UserText::User | UserText::Summary | UserText::Branch => {
+                            if let Some(turn) = turns.last_mut().filter(|_| spoken.answers) {
+                                turn.ended = TurnEnd::Question;
+                            }
+                            // Several text blocks of one message form one turn.
+                            if !opens {
+                                turns.push(begun(turns.len() + 1, ran_before.take().unwrap_or(at)));
+                                opens = true;
+                            }
+                            if let Some(turn) = turns.last_mut() {
+                                turn.opening.push(spoken);
+                            }
                         }
-                        if let Some(turn) = turns.last_mut() {
-                            turn.opening.push(spoken);
+                        UserText::Interrupted => {
+                            if let Some(turn) = turns.last_mut() {
+                                turn.ended = TurnEnd::Interrupted;
+                            }
                         }
+                        _ => {}
                     }
-                    UserText::Interrupted => {
-                        if let Some(turn) = turns.last_mut() {
-                            turn.ended = TurnEnd::Interrupted;
-                        }
-                    }
-                    _ => {}
-                },
+                }
                 IndexedItem::Text(spoken) if message.role == Role::Assistant => {
                     if let Some(turn) = turns.last_mut() {
                         turn.replies.push(spoken);

@@ -9,6 +9,7 @@
 mod attached;
 mod blocks;
 mod interjected;
+mod replies;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use super::{goals, user_shell};
 pub use self::interjected::{
     INTERJECTION, Interjection, in_reminder, interjected, may_print_stored_text, reminders,
 };
+pub use self::replies::{REPLY_BEGINNING, may_be_reply, may_have_replies, replies};
 
 /// Beginning of a result that the text of a skill follows (Claude Code).
 const LAUNCHES: &str = "Launching skill: ";

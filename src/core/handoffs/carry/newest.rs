@@ -110,7 +110,7 @@ impl Candidate {
         }
         // A choice is meaningless without its option.
         if let Some(words) = message.choices.get(&self.text) {
-            self.text = format!("{} (in answer to: {words})", self.text);
+            self.text = said::in_answer(&self.text, words);
             self.saying = self.saying.or(Some(RuleStatement::Seems));
         }
         Some(self)

@@ -96,11 +96,14 @@ impl UserMessages {
                 if let Some(answered) = &answered {
                     message.choices = choices(&message.typed, || last_text(answered));
                 }
+                said.iter().for_each(|said| message.answer(said));
                 messages.push(message);
             }
         }
         if let (Some(last), Some(answered)) = (messages.last_mut(), answered) {
-            last.asked = question(&answered);
+            if last.asked.is_empty() {
+                last.asked = question(&answered);
+            }
         }
         find_quoted(transcript, &others, &mut messages);
         Self(messages)
@@ -120,6 +123,17 @@ impl UserMessage {
             ..Self::default()
         }
     }
+
+    /// Adds the questions that a result with the user's answers repeats.
+    fn answer(&mut self, said: &SaidPart<'_>) {
+        for (spoken, asked) in said.spoken.iter().zip(&said.asked) {
+            let first = said.of(spoken).lines().flat_map(sentences).next();
+            if let Some(first) = first.filter(|_| !asked.is_empty()) {
+                self.choices.insert(first.trim().to_owned(), asked.clone());
+            }
+            self.asked.clone_from(asked);
+        }
+    }
 }
 
 /// Minimum number of quoted sentences in a message that is a copy, including its short sentences.
@@ -132,7 +146,11 @@ const MIN_QUOTED_BYTES: usize = 40;
 fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: &mut [UserMessage]) {
     let long = messages.iter().enumerate().flat_map(|(n, message)| {
         let sentences = message.typed.lines().flat_map(sentences);
-        let sentences = sentences.filter(|sentence| sentence.len() >= MIN_QUOTED_BYTES);
+        // The words of a chosen option are the model's, but the choice is the user's.
+        let is_own = |sentence: &&str| {
+            sentence.len() >= MIN_QUOTED_BYTES && !message.choices.contains_key(sentence.trim())
+        };
+        let sentences = sentences.filter(is_own);
         sentences.map(move |sentence| (n, message.turn, sentence))
     });
     let long: Vec<(usize, usize, &str)> = long.collect();

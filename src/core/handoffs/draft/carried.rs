@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::agents::speakers::{SpeakerSettings, Speakers};
-use crate::transcript::{Transcript, TranscriptTurn, said};
+use crate::agents::speakers::SpeakerSettings;
+use crate::transcript::{Transcript, TranscriptTurn};
 use crate::wire::{Role, View};
 use crate::work::excerpt::{one_line, sentences};
 use crate::work::reader::OPEN_MESSAGE;
@@ -73,11 +73,9 @@ pub fn open_message(view: &View, tags: &[String]) -> String {
         .iter()
         .rposition(|turn| is_models(*turn))
         .map_or(0, |at| at + 1);
-    let settings = SpeakerSettings::tagged(tags);
-    let mut speakers = Speakers::default();
-    let said = turns[open..]
-        .iter()
-        .flat_map(|turn| said(&mut speakers, &settings, turn));
+    let mut reader = transcript.said_by(SpeakerSettings::tagged(tags));
+    turns[..open].iter().for_each(|turn| reader.pass(turn));
+    let said = turns[open..].iter().flat_map(|turn| reader.next_turn(turn));
     let texts: Vec<String> = said
         .map(|said| said.users_words())
         .filter(|own| !own.is_empty())

@@ -69,6 +69,12 @@ fn class(one: &TypedSentence, has_values: bool) -> SentenceClass {
     }
 }
 
+/// The user's sentence with the words of the model that it answers.
+pub(crate) fn in_answer(text: &str, asked: &str) -> String {
+    const MAX_ASKED_BYTES: usize = 100;
+    format!("{text} (in answer to: {})", one_line(asked, MAX_ASKED_BYTES))
+}
+
 /// Whether a sentence means nothing by itself: it only announces other lines, or refers to files.
 pub(crate) fn is_stub(text: &str) -> bool {
     /// Maximum number of words of a heading. `Keep the door, but paint the hall like this:` says more.
