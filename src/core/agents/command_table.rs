@@ -135,6 +135,9 @@ pub(super) struct ShellWords {
     pub(super) quiet: Vec<&'static str>,
     pub(super) stops: Vec<&'static str>,
     pub(super) stops_with: Vec<&'static str>,
+    pub(super) verbosity: Vec<&'static str>,
+    pub(super) limits: Vec<&'static str>,
+    pub(super) widens: Vec<&'static str>,
 }
 
 /// Words before a command, and how many further words of any kind follow them.

@@ -1,6 +1,7 @@
 //! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for
 //! each.
 
+mod coverage;
 mod marks;
 mod services;
 mod shown;
@@ -9,6 +10,7 @@ mod steps;
 mod texts;
 mod working_dirs;
 
+pub use self::coverage::{Coverage, coverage, head_of, may_cover};
 pub use self::marks::{LinePart, marked_parts};
 use self::services::may_stop;
 pub use self::services::{asks_services, stops};
@@ -335,6 +337,11 @@ pub fn ends_in(line: &str) -> String {
         working_dirs.of_step(step.text, bare(step.text));
     }
     working_dirs.here
+}
+
+/// Whether a shell line does nothing but change the directory.
+pub fn only_moves(line: &str) -> bool {
+    steps(line).iter().all(|step| bare(step.text).starts_with("cd "))
 }
 
 /// Whether a shell line may remove files or restore older ones, by its words.

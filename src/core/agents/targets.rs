@@ -36,6 +36,11 @@ pub(super) fn purpose(command: &str) -> Option<CommandPurpose> {
     Some(known.unwrap_or(CommandPurpose::Script))
 }
 
+/// Whether an option of a runner takes the next word.
+pub(super) fn takes_next(word: &str) -> bool {
+    TARGETS.takes_next.contains(&word)
+}
+
 /// First target in the arguments of a target runner.
 fn target<'w>(words: &[&'w str]) -> Option<&'w str> {
     let first = words.first()?;

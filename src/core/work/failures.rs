@@ -4,7 +4,8 @@ use super::SeenFailure;
 use super::excerpt::{cut, one_line};
 use super::message::{IndexedCall, IndexedResult};
 use super::runs::{KeyedCommand, RunKey};
-use crate::agents::commands::CommandPurpose;
+use super::whereabouts::ShellPlace;
+use crate::agents::commands::{CommandPurpose, Coverage};
 use crate::agents::tools::ToolKind;
 use crate::agents::{commands, may_run_commands};
 use crate::text::newest;
@@ -36,8 +37,8 @@ pub(crate) struct CompletedCall<'i> {
 
 /// A line that a shell ran.
 pub(crate) struct ShellLine<'r, 'l> {
-    /// The directory that the line began in, if known.
-    pub(crate) directory: Option<&'r str>,
+    /// The directory that the line began in.
+    pub(crate) directory: &'r ShellPlace,
     pub(crate) runs: &'r [KeyedCommand<'r, 'l>],
     /// Whether the directories of all its recognized commands are known.
     pub(crate) is_traceable: bool,
@@ -55,8 +56,8 @@ pub(crate) struct Failures<'i>(Vec<OpenFailure<'i>>);
 
 struct OpenFailure<'i> {
     failed: CompletedCall<'i>,
-    /// The directory that the line began in, if known.
-    directory: Option<String>,
+    /// The directory that the line began in.
+    directory: ShellPlace,
     /// The command that failed, or all commands of the line that may have failed.
     keys: Vec<RunKey>,
     is_traceable: bool,
@@ -72,7 +73,7 @@ impl<'i> OpenFailure<'i> {
     fn of_call(failed: CompletedCall<'i>) -> Self {
         Self {
             failed,
-            directory: None,
+            directory: ShellPlace::default(),
             keys: Vec::new(),
             is_traceable: false,
             aim: None,
@@ -81,31 +82,29 @@ impl<'i> OpenFailure<'i> {
         }
     }
 
-    /// Whether a later line is the same line, possibly in the same directory.
-    fn is_line(&self, line: &CompletedCall<'_>, directory: Option<&str>) -> bool {
-        self.is_there(directory) && settles(line.call, self.failed.call)
+    /// Whether a later line is the same line, or has the same aim.
+    fn is_line(&self, is_same: bool, shell: &ShellLine<'_, '_>) -> Coverage {
+        match self.directory.is(shell.directory).filter(|_| is_same) {
+            Some(true) => Coverage::Yes,
+            None if is_same => Coverage::Maybe,
+            _ => Coverage::No,
+        }
     }
 
-    /// Whether the line began in this directory. An unknown directory may be the same one.
-    fn is_there(&self, directory: Option<&str>) -> bool {
-        self.directory.as_deref() == directory || self.directory.is_none() || directory.is_none()
-    }
-
-    /// How the last run in `runs` ended that covers the failed one; `None` if none does.
-    ///
-    /// A run covers the failed one if it is the same command with the same words or fewer.
-    fn end_of_wider(&self, line: &CompletedCall<'_>, runs: &[KeyedCommand<'_, '_>]) -> Option<Option<bool>> {
-        let covers = |key: &RunKey| {
-            self.keys.iter().any(|failed| {
-                let rest = failed.1.strip_prefix(key.1.as_str());
-                let is_same = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
-                key.0 == failed.0 && key.2 == failed.2 && is_same
-            })
-        };
-        let mut wider = runs.iter().filter(|keyed| covers(&keyed.key));
-        wider
-            .next_back()
-            .map(|keyed| keyed.run.end(&line.outcome.end).passed())
+    /// Whether a run in `runs` covers the failed one, and how the last such run ended.
+    fn end_of_wider(
+        &self,
+        line: &CompletedCall<'_>,
+        runs: &[KeyedCommand<'_, '_>],
+    ) -> (Coverage, Option<bool>) {
+        let covers = |key: &RunKey| self.keys.iter().map(|failed| key.covers(failed)).max();
+        let wider = runs
+            .iter()
+            .map(|keyed| (covers(&keyed.key).unwrap_or(Coverage::No), keyed));
+        match wider.filter(|(covers, _)| *covers > Coverage::No).last() {
+            Some((covers, keyed)) => (covers, keyed.run.end(&line.outcome.end).passed()),
+            None => (Coverage::No, None),
+        }
     }
 
     /// Whether a line corrects the failed one: it succeeds shortly after, with the same program or the end of the line.
@@ -130,7 +129,7 @@ impl<'i> OpenFailure<'i> {
         };
         is_next
             && is_good
-            && !self.keys.iter().any(|key| key.0.verifies())
+            && !self.keys.iter().any(|key| key.purpose.verifies())
             && (is_end() || is_same_program() == Some(true))
     }
 
@@ -140,8 +139,8 @@ impl<'i> OpenFailure<'i> {
             return false;
         };
         let is_service = |key: &RunKey| {
-            let mut words = key.1.split(' ');
-            let is_same = words.next() == Some(program) && key.0 == CommandPurpose::Serve;
+            let mut words = key.name.split(' ');
+            let is_same = words.next() == Some(program) && key.purpose == CommandPurpose::Serve;
             // A command in the background that names the program may be a target: `make run-uvicorn`.
             is_same || self.failed.outcome.is_over && words.any(|word| word.contains(program))
         };
@@ -181,7 +180,8 @@ impl<'i> OpenFailure<'i> {
     fn is_remembered(&self, report: &str) -> bool {
         let call = self.failed.call;
         let is_clear = self.unknown_since.is_none();
-        let is_known = |key: &RunKey| key.0.verifies() || is_clear && key.0 != CommandPurpose::Script;
+        let is_known =
+            |key: &RunKey| key.purpose.verifies() || is_clear && key.purpose != CommandPurpose::Script;
         let named = match call.command.as_deref().map(commands::program_of) {
             Some(program) => program.map(|(name, word)| [Some(name), word]),
             None => Some([Some(&*call.name), call.paths.first().map(|(path, _)| &**path)]),
@@ -199,7 +199,7 @@ impl<'i> OpenFailure<'i> {
     /// Such a line is written for one occasion.
     fn is_over(&self) -> bool {
         let line = self.failed.call.command.as_deref();
-        let checks = self.keys.iter().any(|key| key.0.verifies());
+        let checks = self.keys.iter().any(|key| key.purpose.verifies());
         self.unknown_since.is_some() && !checks && line.is_some_and(commands::may_hide)
     }
 
@@ -219,21 +219,25 @@ impl<'i> Failures<'i> {
             if failure.is_overtaken_by(line) {
                 return false;
             }
-            let is_reached =
-                shell.aim.is_some() && shell.aim == failure.aim && failure.is_there(shell.directory);
-            if is_reached || failure.is_corrected_by(line, shell) || failure.is_restarted_by(shell) {
+            let is_reached = failure.is_line(shell.aim.is_some() && shell.aim == failure.aim, shell);
+            if is_reached == Coverage::Yes
+                || failure.is_corrected_by(line, shell)
+                || failure.is_restarted_by(shell)
+            {
                 return false;
             }
-            let is_line = failure.is_line(line, shell.directory);
-            let wider = failure.end_of_wider(line, shell.runs);
-            let is_settled = match (is_line, wider) {
-                (false, None) => return true,
+            let is_line = failure.is_line(settles(line.call, failure.failed.call), shell);
+            let (wider, passed) = failure.end_of_wider(line, shell.runs);
+            let is_settled = match is_line.max(wider) {
+                // Another line, which may have the same aim.
+                Coverage::No if is_reached == Coverage::No => return true,
+                Coverage::No | Coverage::Maybe => false,
                 // Only the newer of two failures of one command is kept.
-                (true, _) if has_failed => failure.is_shown_in(line.outcome),
-                (true, _) => true,
-                (false, Some(passed)) => passed == Some(true),
+                Coverage::Yes if is_line == Coverage::Yes && has_failed => failure.is_shown_in(line.outcome),
+                Coverage::Yes => is_line == Coverage::Yes || passed == Some(true),
             };
-            let still_fails = !is_line && wider == Some(Some(false)) && failure.is_shown_in(line.outcome);
+            let is_other = is_line < Coverage::Yes;
+            let still_fails = is_other && passed == Some(false) && failure.is_shown_in(line.outcome);
             if !still_fails {
                 // Keeps the earliest turn: nothing has shown the error since.
                 failure.unknown_since.get_or_insert(line.turn);
@@ -250,7 +254,7 @@ impl<'i> Failures<'i> {
             let keys: Vec<RunKey> = failing.map(|keyed| keyed.key.clone()).collect();
             self.bound_unshown(line, &keys);
             self.push(OpenFailure {
-                directory: shell.directory.map(str::to_owned),
+                directory: shell.directory.clone(),
                 keys,
                 is_traceable: shell.is_traceable,
                 aim: aim_of(line.call, shell.runs),
@@ -326,7 +330,7 @@ impl<'i> Failures<'i> {
             if failure.is_over() || next < last && !failure.is_remembered(report) {
                 return None;
             }
-            if next < last && !failure.keys.iter().any(|key| key.0.verifies()) {
+            if next < last && !failure.keys.iter().any(|key| key.purpose.verifies()) {
                 failure.unknown_since.get_or_insert(next);
             }
             Some(seen(&failure))
@@ -338,7 +342,7 @@ impl<'i> Failures<'i> {
 /// The command that a line is for, unless it has checks, which only the same check settles.
 pub(crate) fn aim_of(call: &IndexedCall, runs: &[KeyedCommand<'_, '_>]) -> Option<String> {
     let line = call.command.as_deref().filter(|_| call.whole)?;
-    let checks = runs.iter().any(|keyed| keyed.key.0.verifies());
+    let checks = runs.iter().any(|keyed| keyed.key.purpose.verifies());
     commands::aim(line).filter(|_| !checks)
 }
 
@@ -400,9 +404,10 @@ fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
 /// Three kinds do: the same call, the same command with fewer filters, and another change of the same file.
 pub(crate) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
     if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
-        // `cargo test` covers `cargo test parser`.
+        // `cargo test` covers `cargo test parser`, and `go test ./a` does not cover `go test ./a ./b`.
         let rest = failed.strip_prefix(good.as_str());
-        return rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+        let is_beginning = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+        return is_beginning && commands::may_cover(good, failed);
     }
     let path = |call: &IndexedCall| call.paths.first().map(|(path, _)| path.clone());
     is_same(good, failed)

@@ -14,6 +14,7 @@
 mod anchors;
 mod changed_files;
 mod claims;
+mod due;
 pub(crate) mod excerpt;
 mod failures;
 mod index;
@@ -71,6 +72,8 @@ pub struct Work<'i> {
     pub(crate) turns: Vec<IndexedTurn<'i>>,
     /// Index of the first turn of the current task.
     pub(crate) current: usize,
+    /// For each turn, the index of the last one that continues it.
+    ends: Vec<usize>,
     /// Whether the current task is finished.
     ///
     /// The model wrote that all is done, and neither a check nor a to-do list contradicts it.
@@ -115,11 +118,13 @@ impl<'i> Work<'i> {
         walk.all(messages, &turns);
         let (facts, left_open) = walk.ended();
         let (todos_turn, todos) = todos::newest(messages, &turns).unwrap_or_default();
+        let finished = requests::finished(&turns, &facts.verification);
         let facts = SeenFacts {
             turns: turns.len(),
             todos_turn,
             todos,
-            finished: requests::finished(&turns, &facts.verification),
+            due_again: due::due_again(messages, &turns, &finished),
+            finished,
             ..facts
         };
         // Only quotations need marks on replaced sentences.
@@ -130,6 +135,7 @@ impl<'i> Work<'i> {
         let mut work = Self {
             messages,
             current,
+            ends: requests::ends_of_requests(&turns),
             all_done: requests::is_all_done(&turns, current, &facts),
             anchors: anchors(&turns, &left_open, &statements),
             statements,
@@ -137,6 +143,11 @@ impl<'i> Work<'i> {
             turns,
             facts,
         };
+        // The answer to a question leaves earlier requests as they are.
+        if work.all_done && requests::ends_with_question(&work.turns) {
+            let is_done = work.earlier().all(|turn| work.is_done(turn));
+            work.all_done = is_done;
+        }
         work.add_statements();
         work
     }
@@ -277,10 +288,11 @@ impl<'i> Work<'i> {
     pub(crate) fn is_done(&self, turn: &IndexedTurn<'_>) -> bool {
         /// Minimum number of later requests, if nothing else shows that a request is done.
         const MOVED_ON: usize = 2;
+        let last = &self.turns[self.ends[turn.n - 1]];
         let is_question = || requests::is_question(turn.user_text().to_lowercase().trim_end());
         let is_answered = || turn.ended == TurnEnd::Answered && (is_question() || !self.is_followed_up(turn));
         let has_moved_on = self.turns.len() - turn.n >= MOVED_ON || is_answered();
-        (has_moved_on || requests::is_reported_done(turn)) && !requests::is_unfinished(turn, &self.facts)
+        (has_moved_on || requests::is_reported_done(last)) && !requests::is_unfinished(last, &self.facts)
     }
 
     /// Whether the user only asked in a turn, and stated nothing that outlives it.

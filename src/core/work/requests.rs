@@ -34,7 +34,17 @@ struct AskingWords {
     orders_within: Vec<&'static str>,
     states_before: Vec<&'static str>,
     before_request: Vec<&'static str>,
-    left: Wordings,
+    yes_or_no: Vec<&'static str>,
+    go_on: Beginnings,
+    politely: Beginnings,
+    praise: HashSet<&'static str>,
+    praised: HashSet<&'static str>,
+    informs: Beginnings,
+    left: Phrases,
+    left_within: Wordings,
+    left_first: Beginnings,
+    left_last: Vec<&'static str>,
+    nothing: Phrases,
     unsolved: Phrases,
     unsolved_within: Wordings,
     next_step: Beginnings,
@@ -51,23 +61,74 @@ pub(crate) fn is_reply(text: &str) -> bool {
     /// Maximum number of words in such a message.
     const LONGEST: usize = 8;
     let small = lower(text);
-    let is_word = |c: char| c.is_alphanumeric() || c == '\'';
-    let words: Vec<&str> = small
-        .split(|c: char| !is_word(c))
-        .filter(|word| !word.is_empty())
-        .collect();
-    let is_choice =
-        |word: &str| word.len() == 1 || word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit());
-    words.len() <= LONGEST
-        && words
-            .iter()
-            .all(|word| ASKING.replies.contains(word) || is_choice(word))
+    let words = words_of(&small);
+    let is_reply = |word: &&str| ASKING.replies.contains(word) || is_choice(word);
+    words.len() <= LONGEST && (words.iter().all(is_reply) || is_praise(text))
 }
 
-/// Whether a message may only answer a question of the model: it is short, and asks for nothing itself.
+fn words_of(small: &str) -> Vec<&str> {
+    let words = small.split(|c: char| !(c.is_alphanumeric() || c == '\''));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Whether a word is the number or the letter of an item.
+fn is_choice(word: &str) -> bool {
+    word.len() == 1 || word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether a message only thanks the model or praises its work.
+pub(crate) fn is_praise(text: &str) -> bool {
+    let small = lower(text);
+    let words = words_of(&small);
+    let praises = |word: &&str| ASKING.praise.contains(word);
+    let is_empty = words.is_empty() && !text.trim().is_empty() && !text.is_ascii();
+    is_empty
+        || words.iter().any(praises)
+            && words
+                .iter()
+                .all(|word| praises(word) || ASKING.praised.contains(word))
+}
+
+/// Whether a message tells the model to continue the request before it, perhaps with a restriction: `Continue, but skip
+/// the docs.`
+pub(crate) fn continues(text: &str) -> bool {
+    /// Maximum size of such a message in bytes. A longer one makes a request of its own.
+    const MAX_CONTINUING_BYTES: usize = 120;
+    let small = lower(text);
+    let mut rest = small.trim();
+    if rest.len() > MAX_CONTINUING_BYTES {
+        return false;
+    }
+    loop {
+        let ends = |after: &&str| !after.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if ASKING.go_on.rests(rest).any(|after| ends(&after)) {
+            return true;
+        }
+        let polite = ASKING.politely.rests(rest).find(ends);
+        match polite.or_else(|| Some(after_reply(rest)?.1)) {
+            Some(after) => rest = after.trim_start_matches(|c: char| !c.is_alphanumeric()),
+            None => return false,
+        }
+    }
+}
+
+/// Whether a message may only answer a question of the model: it is short, and asks for nothing but one of its suggestions.
 pub(crate) fn is_answer(text: &str) -> bool {
     const MAX_ANSWER_BYTES: usize = 80;
-    text.len() <= MAX_ANSWER_BYTES && !sentences(text).any(asks)
+    let small = lower(text);
+    let words = words_of(&small);
+    let answers = || {
+        words
+            .first()
+            .is_some_and(|first| ASKING.yes_or_no.contains(first))
+    };
+    // `a` is an article.
+    let chooses = || {
+        words
+            .iter()
+            .any(|word| is_choice(word) && !matches!(*word, "a" | "i"))
+    };
+    text.len() <= MAX_ANSWER_BYTES && (!sentences(text).any(asks) || answers() || chooses())
 }
 
 /// Whether a message reports that the request before it is not done: `It still fails.`
@@ -200,10 +261,45 @@ pub(super) fn is_personal(sentence: &str) -> bool {
     ASKING.personal.occur_in(&lower(sentence))
 }
 
-/// Whether a user's words only tell the model to continue.
+/// Whether a user's words only tell the model to continue, or thank it.
 pub(crate) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
     let text = turn.user_text();
-    !text.trim().is_empty() && is_reply(&text)
+    !text.trim().is_empty() && (is_reply(&text) || continues(&text))
+}
+
+/// For each turn, the index of the last one that continues it, or that reports that it is not done.
+pub(super) fn ends_of_requests(turns: &[IndexedTurn<'_>]) -> Vec<usize> {
+    let mut ends: Vec<usize> = (0..turns.len()).collect();
+    for at in (1..turns.len()).rev() {
+        if lets_go_on(&turns[at]) || is_complaint(&turns[at].user_text()) {
+            ends[at - 1] = ends[at];
+        }
+    }
+    ends
+}
+
+/// The last turn that does more than to thank the model.
+fn last_work<'t, 'i>(turns: &'t [IndexedTurn<'i>]) -> Option<&'t IndexedTurn<'i>> {
+    let mut back = turns.iter().rev();
+    // The thanks and the model's answer to them: no calls.
+    back.find(|turn| turn.messages.len() > 2 || !is_praise(&turn.user_text()))
+}
+
+/// Whether a turn only asks for information, and the model answered.
+fn is_answered_question(turn: &IndexedTurn<'_>) -> bool {
+    let text = turn.user_text();
+    let informs = |sentence: &str| {
+        let small = lower(sentence);
+        is_question(&small) && ASKING.informs.begin(&small)
+    };
+    let is_unsure = || turn.replies.last().is_some_and(|reply| names_rest(&reply.text));
+    let mut asked = sentences(&text).peekable();
+    asked.peek().is_some() && asked.all(informs) && turn.ended == TurnEnd::Answered && !is_unsure()
+}
+
+/// Whether the last words of a task answer a question, and report no work.
+pub(super) fn ends_with_question(turns: &[IndexedTurn<'_>]) -> bool {
+    last_work(turns).is_some_and(|turn| is_answered_question(turn) && !is_claimed_done(turn))
 }
 
 /// Whether a turn makes a new request, and neither tells the model to continue nor answers its question.
@@ -273,7 +369,10 @@ pub(super) fn is_all_done(turns: &[IndexedTurn<'_>], current: usize, facts: &See
     let has_open_todo = facts.todos_turn > current && facts.todos.iter().any(|todo| todo.state.is_open());
     let is_of_task = |check: &SeenVerification| check.turn > current;
     !has_open_todo
-        && turns.last().is_some_and(is_claimed_done)
+        && last_work(turns).is_some_and(|turn| {
+            // The answer to a question within a task does not finish the task.
+            is_claimed_done(turn) || turn.n == current + 1 && is_answered_question(turn)
+        })
         && !has_failing_check(&facts.verification, is_of_task)
 }
 
@@ -281,7 +380,8 @@ pub(super) fn is_all_done(turns: &[IndexedTurn<'_>], current: usize, facts: &See
 pub(super) fn finished(turns: &[IndexedTurn<'_>], checks: &[SeenVerification]) -> Vec<SeenStatement> {
     let mut found: Vec<SeenStatement> = Vec::new();
     for turn in turns {
-        if is_complaint(&turn.user_text()) {
+        let said = turn.user_text();
+        if is_complaint(&said) || continues(&said) {
             found.retain(|known| known.turn + 1 < turn.n);
         }
         let asked = turn.opening.iter().filter(|text| text.kind == UserText::User);
@@ -318,9 +418,51 @@ pub(crate) fn is_reported_done(turn: &IndexedTurn<'_>) -> bool {
 
 /// Whether a model's last words state that the task is done.
 fn claims_done(text: &str) -> bool {
-    // "Let me know" is an offer of help: its "let me" does not announce more work.
-    let text = text.to_lowercase().replace("let me know", "");
-    WORDS.done.occur_in(&text) && !WORDS.not_done.occur_in(&text)
+    let denies = |sentence: &str| !is_offer(sentence) && WORDS.not_done.occur_in(&sentence.to_lowercase());
+    WORDS.done.occur_in(&text.to_lowercase()) && !sentences(text).any(denies) && !names_rest(text)
+}
+
+/// Whether a sentence offers help. "Let me know" announces no more work, and neither do "remaining questions".
+fn is_offer(sentence: &str) -> bool {
+    let small = sentence.to_lowercase();
+    small.trim_end().ends_with('?') || small.contains("let me know") || small.starts_with("if ")
+}
+
+/// Whether a model's last words name a part of the request that is left.
+fn names_rest(text: &str) -> bool {
+    let leaves = |sentence: &str| {
+        let small = lower(sentence);
+        let small = small.trim();
+        let last = small.trim_end_matches(|c: char| !c.is_alphanumeric());
+        let is_left = ASKING.left.occur_in(small)
+            || ASKING.left_within.occur_in(small)
+            || ASKING.left_first.begin(small)
+            || ASKING.left_last.iter().any(|words| last.ends_with(words))
+            || counts_part(small);
+        is_left && !is_offer(sentence) && !ASKING.nothing.occur_in(small)
+    };
+    sentences(text).any(leaves)
+}
+
+/// Whether a lower-case sentence reports a part as done: `fixed two of the three tests`.
+fn counts_part(small: &str) -> bool {
+    const NUMBERS: [&str; 11] = [
+        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    ];
+    let number = |word: &str| {
+        let named = NUMBERS.iter().position(|name| *name == word);
+        named.or_else(|| word.parse().ok())
+    };
+    let words: Vec<&str> = words_of(small)
+        .into_iter()
+        .filter(|word| *word != "the")
+        .collect();
+    let is_part = |of: &[&str]| match (of[1], number(of[0]), number(of[2])) {
+        // "One of the two ways" is an idiom.
+        ("of", Some(part), Some(whole)) => part > 1 && part < whole,
+        _ => false,
+    };
+    WORDS.done.occur_in(small) && words.windows(3).any(is_part)
 }
 
 /// Whether the model reported that a part of a request is left, or the last check of the turn failed.
@@ -334,7 +476,5 @@ fn says_left(text: &str) -> bool {
     const MAX_CLOSING_SENTENCES: usize = 3;
     let all: Vec<&str> = sentences(text).collect();
     let closing = &all[all.len().saturating_sub(MAX_CLOSING_SENTENCES)..];
-    // "Shall I look at the remaining warnings?" is an offer.
-    let is_left = |sentence: &&str| !sentence.trim_end().ends_with('?') && ASKING.left.occur_in(sentence);
-    closing.iter().any(is_left) && !claims_done(text)
+    closing.iter().any(|sentence| names_rest(sentence)) && !claims_done(text)
 }

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::whereabouts::ShellPlace;
 use super::{SeenEffect, SeenVerification};
-use crate::agents::commands::{self, CommandPurpose};
+use crate::agents::commands::{self, CommandPurpose, Coverage};
 
 /// Maximum number of comparisons between runs and lines that may hide one; beyond it, all runs are forgotten.
 ///
@@ -33,7 +34,18 @@ pub(crate) struct VerificationRuns {
 
 impl VerificationRuns {
     /// Keeps the run as the last one of its command.
+    ///
+    /// A run that passed takes the place of failed ones that it may cover: none of them still proves a failure.
     pub(crate) fn put(&mut self, key: RunKey, run: VerificationRun) {
+        if run.verified.passed == Some(true) {
+            // Calls of one group ran in an unknown order.
+            let is_earlier = |known: &VerificationRun| known.group < run.group || known.call == run.call;
+            let is_covered = |failed: &RunKey, known: &VerificationRun| {
+                known.verified.passed == Some(false) && is_earlier(known) && key.covers(failed) > Coverage::No
+            };
+            self.count_comparisons();
+            self.last.retain(|failed, known| !is_covered(failed, known));
+        }
         self.last.insert(key, run);
     }
 
@@ -44,10 +56,15 @@ impl VerificationRuns {
 
     /// Forgets the commands that a line may hide.
     pub(crate) fn forget_hidden(&mut self, may_be: impl Fn(&RunKey) -> bool) {
+        self.count_comparisons();
+        self.forget(may_be);
+    }
+
+    /// Counts a comparison with all runs, and forgets them if there were too many.
+    fn count_comparisons(&mut self) {
         self.compared += self.last.len();
-        match self.compared > MOST_COMPARED {
-            true => self.clear(),
-            false => self.forget(may_be),
+        if self.compared > MOST_COMPARED {
+            self.clear();
         }
     }
 
@@ -85,8 +102,40 @@ impl VerificationRuns {
     }
 }
 
-/// Identity of a verifying command: its purpose, its words, and its directory.
-pub(crate) type RunKey = (CommandPurpose, String, String);
+/// Identity of a command: its purpose, its words, and its directory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RunKey {
+    pub(crate) purpose: CommandPurpose,
+    /// The command as `commands::name_of` gives it.
+    pub(crate) name: String,
+    /// Number of the words that name the command.
+    pub(crate) head: usize,
+    pub(crate) directory: ShellPlace,
+}
+
+impl RunKey {
+    /// Whether the transcript shows the command's directory.
+    pub(crate) fn has_place(&self) -> bool {
+        matches!(self.directory, ShellPlace::Known(_))
+    }
+
+    /// Whether this command covers an earlier one in the same directory.
+    pub(crate) fn covers(&self, earlier: &Self) -> Coverage {
+        match self.directory.is(&earlier.directory) {
+            Some(true) => self.coverage(earlier),
+            Some(false) => Coverage::No,
+            None => self.coverage(earlier).min(Coverage::Maybe),
+        }
+    }
+
+    /// Whether this command covers an earlier one, wherever each of them ran.
+    pub(crate) fn coverage(&self, earlier: &Self) -> Coverage {
+        match self.purpose == earlier.purpose {
+            true => commands::coverage((&self.name, self.head), (&earlier.name, earlier.head)),
+            false => Coverage::No,
+        }
+    }
+}
 
 /// A command of a line with its key.
 pub(crate) struct KeyedCommand<'r, 'l> {

@@ -8,8 +8,9 @@ use super::failures::{CompletedCall, MAX_COMMAND_BYTES, ShellLine, aim_of};
 use super::message::{IndexedCall, IndexedResult};
 use super::runs::{KeyedCommand, RunKey, VerificationRun};
 use super::walk::{MAX_LINE_BYTES, TranscriptWalk};
+use super::whereabouts::ShellPlace;
 use super::{SeenCommand, SeenVerification};
-use crate::agents::commands::{self, CommandPurpose, ShellCommand};
+use crate::agents::commands::{self, CommandPurpose, Coverage, ShellCommand};
 use crate::agents::ending::{LineEnd, RunEnd};
 
 /// The command whose arguments do not distinguish it from an earlier one.
@@ -47,14 +48,14 @@ impl<'i> TranscriptWalk<'i> {
         // The line may run known commands unseen, so their earlier ends may not be the last ones.
         if commands::may_hide(command) {
             let words: HashSet<&str> = commands::hidden_words(command).collect();
-            let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
+            let may_be = |key: &RunKey| key.name.split(' ').take(2).all(|word| words.contains(word));
             self.runs.forget_hidden(may_be);
             self.failures.mark_unknown(turn, may_be);
         }
         let mut runs = commands::runs(command);
         // These commands follow one that prepares them. It failed, so they did not run, or ran elsewhere.
         runs.retain(|run| !(outcome.unprepared && run.is_chained));
-        let keyed = self.keyed(turn, &runs, begins.as_deref());
+        let keyed = self.keyed(&runs, &begins);
         let has_worked = outcome.failed == Some(false);
         let serves = |keyed: &&KeyedCommand<'_, '_>| {
             let is_up = matches!(keyed.run.end(&end), RunEnd::Passed | RunEnd::Running);
@@ -62,14 +63,14 @@ impl<'i> TranscriptWalk<'i> {
             let was_up = outcome.is_over && end.code.is_none();
             keyed.run.purpose == CommandPurpose::Serve && (is_up || was_up || keyed.run.is_detached)
         };
-        let program = |keyed: &KeyedCommand<'_, '_>| Some(keyed.key.1.split(' ').next()?.to_owned());
+        let program = |keyed: &KeyedCommand<'_, '_>| Some(keyed.key.name.split(' ').next()?.to_owned());
         let line = ShellLine {
             aim: aim_of(call, &keyed).filter(|_| has_worked),
             has_passed: !keyed.is_empty() && keyed.iter().all(|keyed| keyed.run.end(&end) == RunEnd::Passed),
             serves: keyed.iter().find(serves).and_then(program),
-            directory: begins.as_deref(),
+            directory: &begins,
             runs: &keyed,
-            is_traceable: keyed.len() == runs.len(),
+            is_traceable: keyed.iter().all(|keyed| keyed.key.has_place()),
         };
         self.failures.apply_line(done, &line);
         for keyed in &keyed {
@@ -113,10 +114,6 @@ impl<'i> TranscriptWalk<'i> {
             // A service that the line stops, or whose end was reported, does not run.
             let is_over = is_service && (run.is_stopped || done.outcome.is_over && !run.text.contains(" -d"));
             if !run.purpose.verifies() && !is_over {
-                let key = keyed
-                    .iter()
-                    .find(|keyed| std::ptr::eq(keyed.run, run))
-                    .map(|keyed| &keyed.key);
                 let lines = if last == Some(at) {
                     &done.outcome.effects[..]
                 } else {
@@ -124,7 +121,7 @@ impl<'i> TranscriptWalk<'i> {
                 };
                 self.effects.put(SeenEffect {
                     purpose: run.purpose,
-                    command: command_line(run, key),
+                    command: command_line(run, &keyed[at].key),
                     turn: done.turn,
                     call: self.number,
                     passed: run.end(end).passed(),
@@ -143,9 +140,8 @@ impl<'i> TranscriptWalk<'i> {
     /// If a directory is unknown, the command may have run anywhere. Then none of its known runs is certainly the last.
     fn keyed<'r, 'l>(
         &mut self,
-        turn: usize,
         runs: &'r [ShellCommand<'l>],
-        begins: Option<&str>,
+        begins: &ShellPlace,
     ) -> Vec<KeyedCommand<'r, 'l>> {
         let mut keyed = Vec::with_capacity(runs.len());
         for run in runs {
@@ -154,17 +150,16 @@ impl<'i> TranscriptWalk<'i> {
             if name.starts_with(COMMIT) {
                 name.truncate(COMMIT.len());
             }
-            let known = begins.or(run.directory.starts_with('/').then_some(""));
-            let Some(begins) = known else {
-                self.runs.forget(|key| key.1 == name);
-                self.failures.mark_unknown(turn, |key| key.1.starts_with(&name));
-                continue;
+            let key = RunKey {
+                purpose: run.purpose,
+                head: commands::head_of(&name, run.purpose),
+                name,
+                directory: begins.join(&run.directory, &self.whereabouts),
             };
-            let directory = self.whereabouts.inside(&commands::joined(begins, &run.directory));
-            keyed.push(KeyedCommand {
-                run,
-                key: (run.purpose, name, directory),
-            });
+            if !key.has_place() {
+                self.runs.forget(|known| key.coverage(known) > Coverage::No);
+            }
+            keyed.push(KeyedCommand { run, key });
         }
         keyed
     }
@@ -173,7 +168,7 @@ impl<'i> TranscriptWalk<'i> {
     fn ended_run(&mut self, done: &CompletedCall<'_>, keyed: &KeyedCommand<'_, '_>, end: &LineEnd) {
         let KeyedCommand { run, key } = keyed;
         let ended = run.end(end);
-        if run.purpose.verifies() && !run.rewrites {
+        if run.purpose.verifies() && !run.rewrites && key.has_place() {
             let exit = match ended {
                 RunEnd::Passed => end.code,
                 RunEnd::Failed(code) => code,
@@ -181,7 +176,7 @@ impl<'i> TranscriptWalk<'i> {
             };
             let verified = SeenVerification {
                 purpose: run.purpose,
-                command: command_line(run, Some(key)),
+                command: command_line(run, key),
                 exit,
                 passed: ended.passed(),
                 is_running: ended == RunEnd::Running || run.is_detached,
@@ -240,10 +235,10 @@ impl<'i> TranscriptWalk<'i> {
 }
 
 /// A command, with its directory if that is known and differs from the work's directory.
-fn command_line(run: &ShellCommand<'_>, key: Option<&RunKey>) -> String {
-    let line = match key.map_or("", |key| &*key.2) {
-        "" => run.text.to_owned(),
-        directory => format!("cd {directory} && {}", run.text),
+fn command_line(run: &ShellCommand<'_>, key: &RunKey) -> String {
+    let line = match &key.directory {
+        ShellPlace::Known(directory) if !directory.is_empty() => format!("cd {directory} && {}", run.text),
+        _ => run.text.to_owned(),
     };
     one_line(&line, MAX_LINE_BYTES * 2)
 }

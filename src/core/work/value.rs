@@ -33,6 +33,8 @@ pub struct SeenFacts {
     pub todos_turn: usize,
     /// The user's requests that the model reported as done, without those that were made again.
     pub finished: Vec<SeenStatement>,
+    /// The turns of those whose steps may be due again.
+    pub due_again: Vec<usize>,
     /// The user's sentences that ask for something before the current task, except for requests that the model left unfinished.
     pub done_requests: Vec<SeenStatement>,
     /// Unanswered questions to the user.

@@ -121,24 +121,59 @@ fn directory_of_calls(messages: &[IndexedMessage]) -> Option<String> {
     most.map(|(directory, _)| directory)
 }
 
-/// The directory of the agent's shell at one point of the transcript, relative to the working directory.
-#[derive(Debug)]
-pub(crate) struct ShellDirectory(Option<String>);
+/// A directory that a command runs in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum ShellPlace {
+    /// Relative to the working directory; empty for that directory itself.
+    Known(String),
+    /// A directory relative to the unknown one that the shell was in after this number of moves.
+    Unknown(usize, String),
+}
 
-impl Default for ShellDirectory {
+impl Default for ShellPlace {
     fn default() -> Self {
-        Self(Some(String::new()))
+        Self::Known(String::new())
     }
 }
 
+impl ShellPlace {
+    /// Whether both are the same directory; `None` if unknown.
+    pub(crate) fn is(&self, other: &Self) -> Option<bool> {
+        match (self, other) {
+            (Self::Known(_), Self::Known(_)) => Some(self == other),
+            (Self::Unknown(moves, _), Self::Unknown(others, _)) if moves == others => Some(self == other),
+            _ => None,
+        }
+    }
+
+    /// A directory that is named relative to this one.
+    pub(crate) fn join(&self, path: &str, whereabouts: &Whereabouts) -> Self {
+        match self {
+            Self::Unknown(moves, here) if !surroundings::is_absolute(path) => {
+                Self::Unknown(*moves, commands::joined(here, path))
+            }
+            Self::Known(here) => Self::Known(whereabouts.inside(&commands::joined(here, path))),
+            Self::Unknown(..) => Self::Known(whereabouts.inside(path)),
+        }
+    }
+}
+
+/// The directory of the agent's shell at one point of the transcript.
+#[derive(Debug, Default)]
+pub(crate) struct ShellDirectory {
+    here: ShellPlace,
+    /// Number of moves to unknown directories.
+    moves: usize,
+}
+
 impl ShellDirectory {
-    /// The directory that a call begins in; `None` if unknown.
-    pub(crate) fn before(&self, call: &IndexedCall, whereabouts: &Whereabouts) -> Option<String> {
+    /// The directory that a call begins in.
+    pub(crate) fn before(&self, call: &IndexedCall, whereabouts: &Whereabouts) -> ShellPlace {
         match (&call.directory, call.stays) {
-            (Some(directory), _) => Some(whereabouts.inside(directory)),
-            (None, true) => self.0.clone(),
+            (Some(directory), _) => ShellPlace::Known(whereabouts.inside(directory)),
+            (None, true) => self.here.clone(),
             // These agents begin each call in the working directory.
-            (None, false) => Some(String::new()),
+            (None, false) => ShellPlace::default(),
         }
     }
 
@@ -152,12 +187,21 @@ impl ShellDirectory {
     ) {
         let ends = call.command.as_deref().map(commands::ends_in).unwrap_or_default();
         if let Some(path) = &outcome.moved_to {
-            self.0 = Some(whereabouts.inside(path));
+            self.here = ShellPlace::Known(whereabouts.inside(path));
         } else if call.stays && !ends.is_empty() && exit.is_none_or(|code| code == 0) {
-            // A failed line leaves the shell where it was. After any other line the shell may have moved, which some
-            // agents do not report. Only a move back to the work's directory is certain, because all of them stay there.
-            let ends = whereabouts.inside(&ends);
-            self.0 = ends.is_empty().then_some(ends);
+            // A failed line leaves the shell where it was. After any other line the shell may have moved, or was moved
+            // back unreported. A line that only moves shows that the agent's shell stays, and none leaves the work's
+            // directory.
+            let to = self.here.join(&ends, whereabouts);
+            let is_named = !ends.starts_with(['~', '-']) && !ends.contains('$');
+            let only_moves = || call.command.as_deref().is_some_and(commands::only_moves);
+            self.here = match is_named && (to == ShellPlace::default() || only_moves()) {
+                true => to,
+                false => {
+                    self.moves += 1;
+                    ShellPlace::Unknown(self.moves, String::new())
+                }
+            };
         }
     }
 }

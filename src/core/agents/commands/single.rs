@@ -217,6 +217,10 @@ fn table_purpose(command: &str) -> Option<CommandPurpose> {
     if words.get(1).is_some_and(|word| word.starts_with('+')) {
         words.remove(1);
     }
+    // `npm --prefix web test`
+    while words.len() > 2 && targets::takes_next(words[1]) {
+        words.drain(1..3);
+    }
     command_table::purpose(&words)
 }
 

@@ -310,3 +310,54 @@ fn git_prints_stored_text_with_some_of_its_subcommands() {
         assert_eq!(prints_stored_text(line), prints, "{line}");
     }
 }
+
+#[test]
+fn a_check_covers_one_of_a_part() {
+    let covers = |later: &str, earlier: &str| {
+        let named = |command| {
+            let name = name_of(command);
+            let head = head_of(&name, CommandPurpose::Test);
+            (name, head)
+        };
+        let ((later, later_head), (earlier, earlier_head)) = (named(later), named(earlier));
+        coverage((&later, later_head), (&earlier, earlier_head))
+    };
+    for (earlier, later) in [
+        ("cargo test parser", "cargo test"),
+        ("cargo test -p core parser", "cargo test --workspace"),
+        ("go test -run TestRead ./hall", "go test ./hall"),
+        ("go test -v ./hall -timeout 60s", "go test ./... -timeout 5m"),
+        ("go test ./hall", "go test -v ./hall"),
+        (
+            "pytest tests/test_door.py::test_oil -x",
+            "pytest -q tests/test_door.py",
+        ),
+        ("pytest -k oil tests", "pytest tests"),
+        ("npx vitest run src/door.test.ts", "vitest run"),
+        ("npm test -- door.test.ts", "npm test"),
+    ] {
+        assert_eq!(covers(later, earlier), Coverage::Yes, "{later} after {earlier}");
+    }
+    for (earlier, later) in [
+        ("vitest run src/door.test.ts", "npm test"),
+        (
+            "go test -run 'TestReadAll' ./hall",
+            "go test -run 'TestRead' ./hall",
+        ),
+        ("cargo test -- --ignored", "cargo test"),
+        ("cargo test", "cargo test --release"),
+    ] {
+        assert_eq!(covers(later, earlier), Coverage::Maybe, "{later} after {earlier}");
+    }
+    for (earlier, later) in [
+        ("cargo test", "cargo test parser"),
+        ("cargo test parser", "cargo test printer"),
+        ("go test ./hall ./door", "go test ./hall"),
+        ("go test ./hall", "go test -run TestRead ./hall"),
+        ("cargo test", "npm test"),
+        ("npm --prefix hall test", "npm --prefix door test"),
+        ("pytest tests/test_door.py", "pytest tests/test_hall.py"),
+    ] {
+        assert_eq!(covers(later, earlier), Coverage::No, "{later} after {earlier}");
+    }
+}

@@ -231,9 +231,10 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
         |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !has_edge(text));
     let text = clean(whole(last))?;
     let is_answer = !last.asked.is_empty() && requests::is_answer(&text);
-    let is_reply = is_answer || requests::is_reply(&last.text);
+    let goes_on = |text: &str| requests::is_reply(text) || requests::continues(text);
+    let is_reply = is_answer || goes_on(&last.text);
     let is_complaint = |text: &str| requests::is_complaint(text);
-    let is_request = |text: &str| !requests::is_reply(text) && !is_complaint(text);
+    let is_request = |text: &str| !goes_on(text) && !is_complaint(text);
     let request = before.iter().rev().find(|message| is_request(&message.text));
     let request = request.filter(|_| is_reply || is_complaint(&last.text));
     let asked = Some(one_line(&last.asked, MAX_SENTENCE_BYTES)).filter(|_| is_reply);

@@ -127,6 +127,7 @@ pub(super) fn stale_open_items(seen: &SeenFacts, prompt: &str) -> Vec<String> {
     let requests = seen
         .finished
         .iter()
+        .filter(|request| !seen.due_again.contains(&request.turn))
         .map(|request| (&*request.text, finished(request.turn)));
     let ended = todos.chain(requests);
     let ended: Vec<_> = ended

@@ -12,7 +12,7 @@ use crate::handoffs::{carry, draft};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::{HandoffStatus, LOCAL};
 use crate::text::date::rfc3339;
-use crate::text::prose::one_line;
+use crate::text::prose::{list_item, one_line};
 use crate::work::{self, SeenFacts};
 
 /// Number of last commands that are reported whatever their result.
@@ -46,7 +46,12 @@ impl HandoffDocument {
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
             .map(|step| one_line(&step, SENTENCE))
             .filter(|step| !step.is_empty());
-        let claims = seen.claims(prompt);
+        let mut claims = seen.claims(prompt);
+        // A goal claims nothing: the next session has yet to reach it.
+        claims.retain(|claim| {
+            let text = list_item(&claim.text).unwrap_or(&claim.text);
+            goal.is_none_or(|goal| !goal.contains(text.trim_end_matches('…')))
+        });
         let (commands_run, commands_left_out) = commands(seen);
         let about = |words: &[&str]| listed(&sections, words);
         let mut questions = about(&["question"]);
@@ -281,15 +286,7 @@ fn open_risks(
 }
 
 fn checks_that_failed(seen: &SeenFacts, risks: &mut Risks) {
-    for (at, run) in seen.verification.iter().enumerate() {
-        // A wider check that passes later covers this one.
-        let covers = |later: &work::SeenVerification| {
-            let rest = run.command.strip_prefix(&later.command);
-            later.passed == Some(true) && rest.is_some_and(|rest| rest.starts_with(' '))
-        };
-        if run.passed != Some(false) || seen.verification[at..].iter().any(covers) {
-            continue;
-        }
+    for run in seen.verification.iter().filter(|run| run.passed == Some(false)) {
         let since = match run.stale {
             Some(true) => "; files changed after it",
             _ => "",
@@ -345,6 +342,16 @@ fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
         let (exit, turn) = (failed.exit.unwrap_or_default(), failed.turn);
         let detail =
             format!("`{command}` ended with {exit} in turn {turn}, and was not run again with success");
+        risks.add(Severity::Info, detail);
+    }
+    // Later calls may have settled it, or did not show it again.
+    let is_doubtful = |failed: &&work::SeenFailure| failed.is_run && failed.unknown_since.is_some();
+    for failed in seen.failures.iter().filter(is_doubtful) {
+        let command = one_line(&failed.command, SENTENCE);
+        let detail = format!(
+            "`{command}` failed in turn {}; not known whether it still fails",
+            failed.turn
+        );
         risks.add(Severity::Info, detail);
     }
 }

@@ -66,6 +66,7 @@ fn full() -> SeenFacts {
     SeenFacts {
         turns: 3,
         finished: Vec::new(),
+        due_again: Vec::new(),
         done_requests: Vec::new(),
         verification: vec![
             run(CommandPurpose::Lint, "cargo clippy", Some(0), Some(true)),

@@ -31,6 +31,15 @@ pub fn goal_of(prompt: &str) -> Option<&str> {
     line.strip_prefix(LABEL).or_else(|| open_goal(document))
 }
 
+/// Whether a document that was composed without a model states its work as done; `None` if it states neither.
+pub fn is_done(prompt: &str) -> Option<bool> {
+    let mut lines = document_of(prompt).lines();
+    lines.find_map(|line| match line.starts_with(LAST_GOAL) {
+        true => Some(true),
+        false => line.starts_with(OPEN_GOAL).then_some(false),
+    })
+}
+
 /// The document in a carry-over prompt that [`carried`] made; the whole prompt if it was made otherwise.
 pub fn document_of(prompt: &str) -> &str {
     let after = prompt.strip_prefix(OPENS);

@@ -9,6 +9,7 @@ use super::time::Time;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::handoffs::document::{HandoffDocument, NO_NEXT_ACTION, Severity};
+use crate::handoffs::draft;
 use crate::record::without_label;
 use crate::work::lines::place;
 
@@ -58,15 +59,18 @@ impl HandoffFile {
         // The model's own account comes first; the facts then fill the rest.
         self.fill(analyze(&words.model));
         if let Some(document) = document {
-            let facts = Self {
-                // Goal and next step are the model's own, or fall back to the user's request. The status follows from them below.
+            let mut facts = Self {
+                // Goal and next step are the model's own, or fall back to the user's request.
                 session: String::new(),
                 goal: String::new(),
                 now: String::new(),
-                status: String::new(),
-                outcome: String::new(),
                 ..Self::of_document(document)
             };
+            if draft::is_done(&document.prompt).is_none() || !self.blockers.is_empty() {
+                // The status follows from the goal and the blockers below.
+                facts.status.clear();
+                facts.outcome.clear();
+            }
             let mut failing = facts.blockers.clone();
             // Values of the file take precedence over facts. Failing checks remain blockers in any case.
             let own = std::mem::replace(self, facts);
@@ -76,6 +80,10 @@ impl HandoffFile {
         }
         if self.now.is_empty() {
             self.now = self.next.first().cloned().unwrap_or_default();
+        }
+        let is_complete = document.is_some_and(|document| draft::is_done(&document.prompt) == Some(true));
+        if self.now.is_empty() && is_complete {
+            NO_NEXT_ACTION.clone_into(&mut self.now);
         }
         if self.agent_type.is_empty() {
             words.agent_type().clone_into(&mut self.agent_type);
@@ -177,11 +185,14 @@ impl FileChanges {
 }
 
 /// Whether the transcript shows that the work is finished: no open to-do item, and no failure in the last run.
+///
+/// A draft without a model states whether it is; otherwise an item must be done.
 fn is_finished(document: &HandoffDocument) -> bool {
     let has = |state| document.todo.iter().any(|todo| todo.state == state);
-    let is_done = !has(TodoState::Active) && !has(TodoState::Pending) && has(TodoState::Done);
+    let is_open = has(TodoState::Active) || has(TodoState::Pending);
+    let is_done = draft::is_done(&document.prompt).unwrap_or_else(|| has(TodoState::Done));
     let last = document.verification.last();
-    is_done && last.is_none_or(|run| run.has_passed() == Some(true))
+    is_done && !is_open && last.is_none_or(|run| run.has_passed() == Some(true))
 }
 
 /// The command that verifies the work: the last one that passed, or else the last one.

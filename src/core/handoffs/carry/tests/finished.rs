@@ -3,6 +3,7 @@
 use super::said::{NEWEST, SAID, behind, said_in};
 use super::*;
 use crate::handoffs::draft;
+use crate::handoffs::testing::{called, ran, view};
 use crate::work::DraftIndexSettings;
 
 #[test]
@@ -113,4 +114,35 @@ fn a_report_that_a_request_is_not_done_stands_with_it() {
         &behind(&messages, 600),
         &format!("{NEWEST}\n- Now print the index again.\n{SAID}"),
     );
+}
+
+#[test]
+fn a_step_that_later_work_makes_due_again_is_not_finished() {
+    let edit = |path: &str| {
+        called(
+            "Edit",
+            json!({"file_path": path, "old_string": "a", "new_string": "b"}),
+            "updated",
+        )
+    };
+    let mut messages = vec![user("Oil the north door."), model("It is oiled. Done.")];
+    messages.splice(1..1, edit("/w/north.rs"));
+    messages.push(user("Commit and push."));
+    messages.extend(ran("git commit -am x && git push", "[main 1a2b3c4] x"));
+    messages.push(model("Done."));
+    let wrong = |messages: &[Value]| {
+        let prompt = "Next:\n- Oil the north door.\n- Commit and push.";
+        let view = view(messages);
+        let seen = SeenFacts::of_work(DraftIndexSettings::default(), &Transcript::from_view(&view));
+        let carried = carry(prompt, &said_in(messages), Some(&seen), all(600)).prompt;
+        carried.lines().filter(|line| line.starts_with("- lists")).count()
+    };
+    assert_eq!(wrong(&messages), 2);
+    // A later request that asks for it again, and later work.
+    let mut again = messages.clone();
+    again.push(user("Paint the south door, then commit and push."));
+    assert_eq!(wrong(&again), 1);
+    messages.push(user("Paint the south door."));
+    messages.extend(edit("/w/south.rs"));
+    assert_eq!(wrong(&messages), 1);
 }

@@ -193,11 +193,9 @@ fn a_reply_stands_with_what_it_answers() {
         "{block}"
     );
     // A request after a question is another one.
-    let block = behind(&[user(port), asked, user("Continue with the importer.")], 600);
+    let block = behind(&[user(port), asked, user("Now write the importer.")], 600);
     assert!(
-        block.starts_with(&format!(
-            "<carried-over>\n{NEWEST}\n- Continue with the importer."
-        )),
+        block.starts_with(&format!("<carried-over>\n{NEWEST}\n- Now write the importer.")),
         "{block}"
     );
     // What the model asked before the agent's own summary was not asked before the user's words.

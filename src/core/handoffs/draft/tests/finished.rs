@@ -94,3 +94,98 @@ fn an_answered_request_is_done_once_another_subject_follows() {
     let noch_nicht = "Die Tür ist fertig, der Drucker noch nicht.";
     assert_contains(&before_done(request, noch_nicht, on_it), request);
 }
+
+/// The draft's line about the goal.
+fn goal(messages: &[Value]) -> String {
+    let text = indexed(messages).local(&request(4000)).unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("Goal") || line.starts_with("Last goal"));
+    line.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn an_answer_that_names_what_is_left_finishes_nothing() {
+    for closing in [
+        "I've completed the first hall. Two halls remain.",
+        "Done with the doors; the windows are not started.",
+        "I fixed two of the three doors.",
+        "The hall is partially completed.",
+        "I finished the first half of the hall.",
+        "Completed:\n- doors\n\nRemaining:\n- windows",
+        "The doors are done. TODO: the windows.",
+        "The doors are done. Next I will paint the windows.",
+        "Die Türen sind fertig. Es fehlen noch zwei Fenster.",
+        "Les portes sont terminées. Il reste à peindre les fenêtres.",
+        "门已完成，还剩两扇窗。",
+    ] {
+        let messages = [user("Paint all doors and windows."), model(closing)];
+        assert_begins(&goal(&messages), "Goal (the last open request)");
+    }
+    for closing in [
+        "I've painted the doors and windows. All done.",
+        "Done: all windows are painted, and nothing remains.",
+        "Done. Let me know if you have remaining questions.",
+        "I've fixed three of three doors.",
+        "Done. The handle remains unchanged.",
+    ] {
+        let messages = [user("Paint all doors and windows."), model(closing)];
+        assert_begins(&goal(&messages), "Last goal (done)");
+    }
+}
+
+#[test]
+fn a_request_is_open_until_the_messages_that_continue_it_are_done() {
+    for said in [
+        "Continue with the remaining tasks",
+        "ok continue, but skip the docs",
+        "Could you try that again?",
+        "please continue where you left off",
+        "mach weiter bis alles fertig ist",
+    ] {
+        let mut messages = vec![
+            user("Work through the list of doors."),
+            model("I've completed the first door."),
+            user(said),
+            model("The second door is not yet painted."),
+        ];
+        let told = goal(&messages);
+        assert_eq!(
+            told, "Goal (the last open request): Work through the list of doors.",
+            "{said}"
+        );
+        messages.extend([user("What is the colour of the hall?"), model("Green.")]);
+        let text = indexed(&messages).local(&request(4000)).unwrap();
+        let done = text.split_once(super::super::DONE).map_or("", |(_, done)| done);
+        assert_lacks(done, "Work through the list");
+        assert_lacks(&text, "Nothing is open");
+    }
+}
+
+#[test]
+fn thanks_leave_a_finished_request_finished() {
+    for said in [
+        "thanks",
+        "Perfect!",
+        "Great work!",
+        "Awesome, thanks!",
+        "Wow!!",
+        "🎉",
+    ] {
+        let mut messages = vec![
+            user("Oil the door."),
+            model("I've oiled the door. Done."),
+            user(said),
+        ];
+        assert_eq!(goal(&messages), "Last goal (done): Oil the door.", "{said}");
+        messages.push(model("You're welcome!"));
+        assert_eq!(goal(&messages), "Last goal (done): Oil the door.", "{said}");
+    }
+    let asked = [
+        user("Oil the door."),
+        model("Done."),
+        user("Which oil was it?"),
+        model("Linseed."),
+    ];
+    assert_begins(&goal(&asked), "Last goal (done)");
+}

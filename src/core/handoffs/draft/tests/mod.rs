@@ -10,6 +10,7 @@ mod same;
 mod secrets;
 mod settled;
 mod user;
+mod wider;
 
 use serde_json::{Value, json};
 

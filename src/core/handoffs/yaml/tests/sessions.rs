@@ -3,6 +3,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::{HandoffFile, LastWords, SessionReader};
 use crate::handoffs::draft::tests::document;
+use crate::handoffs::testing::draft_request;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation};
@@ -290,4 +291,39 @@ fn sessions_of_gemini_cli_and_qwen_code_are_read() {
         qwen("model", json!([{"text": "Done: the parser"}])),
     ]);
     assert_eq!((file.goal.as_str(), file.blockers.len()), ("the parser", 1));
+}
+
+#[test]
+fn a_session_is_complete_if_its_draft_states_so() {
+    let read = |closing: &str| {
+        let (ask, path) = ("Oil both doors.", "/src/app/door.rs");
+        let edit = json!({"file_path": path, "old_string": "a", "new_string": "b"});
+        let reader = reader(&[
+            claude("user", json!(ask)),
+            used("1", "Edit", edit),
+            answered("1", "updated", false),
+            claude("assistant", json!([{"type": "text", "text": closing}])),
+        ]);
+        let (wire, body) = reader.request();
+        let view = wire::wire(wire).read(&body, Operation::Generate).unwrap();
+        let transcript = Transcript::from_view(&view);
+        let index = DraftIndex::from_transcript(DraftIndexSettings::default(), &transcript);
+        let mut document = document(&index);
+        document.prompt = index.local(&draft_request(4000)).unwrap();
+        let mut file = HandoffFile::default();
+        file.fill_from_session(&LastWords::from_transcript(&transcript, None), Some(&document));
+        (file.status, file.outcome, file.now)
+    };
+    let now = |text: &str| text.to_owned();
+    assert_eq!(
+        read("I've completed the first door. One door remains."),
+        (
+            now("partial"),
+            now("PARTIAL_PLUS"),
+            now("Go on with: Oil both doors.")
+        )
+    );
+    let (status, outcome, now) = read("I've completed both doors.");
+    assert_eq!((&*status, &*outcome), ("complete", "SUCCEEDED"));
+    assert!(!now.contains("Oil both doors"), "{now}");
 }

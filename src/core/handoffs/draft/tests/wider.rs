@@ -1,0 +1,100 @@
+//! Checks of a part that a wider one settles, and checks whose directory is unknown.
+
+use super::*;
+
+const FAILED: &str = "Exit code 1\nerror: the door squeaks";
+
+fn local(messages: &[Value]) -> String {
+    indexed(messages).local(&request(4000)).unwrap()
+}
+
+fn checked(lines: &[(&str, bool)]) -> Vec<Value> {
+    let mut all = vec![user("Oil the doors.")];
+    for (line, passes) in lines {
+        match (passes, line.starts_with("cd ") && !line.contains("&&")) {
+            (false, _) => all.extend(failing(ran(line, FAILED))),
+            (true, true) => all.extend(ran(line, "")),
+            (true, false) => all.extend(ran(line, "test result: ok. 3 passed; 0 failed")),
+        }
+    }
+    all.push(model("I've oiled the doors. All tests pass."));
+    all
+}
+
+#[test]
+fn a_wider_check_that_passes_later_leaves_no_contradiction() {
+    for (part, whole, risks) in [
+        ("cargo test door", "cargo test", 0),
+        ("go test -run TestDoor ./hall", "go test ./hall", 0),
+        // Nobody knows whether it runs that file.
+        ("npx vitest run src/door.test.ts", "npm test", 1),
+    ] {
+        let index = indexed(&checked(&[(part, false), (whole, true)]));
+        let (seen, told) = (index.seen(), index.local(&request(4000)).unwrap());
+        assert_eq!(seen.claims("All tests pass."), [], "{told}");
+        assert_contains(&told, "Last goal (done): Oil the doors.");
+        assert_eq!(document(&index).open_risks.len(), risks, "{told}");
+    }
+    for (whole, other) in [
+        ("cargo test", "cargo test door"),
+        ("go test ./hall ./yard", "go test ./hall"),
+        ("cargo test", "npm test"),
+    ] {
+        let index = indexed(&checked(&[(whole, false), (other, true)]));
+        let claims = index.seen().claims("All tests pass.");
+        assert_eq!(claims.len(), 1, "{whole}: {claims:?}");
+        assert_eq!(claims[0].status, crate::work::ClaimStatus::Contradicted);
+        assert_contains(
+            &index.local(&request(4000)).unwrap(),
+            "Failed, and not yet settled:",
+        );
+    }
+}
+
+#[test]
+fn a_check_in_an_unknown_directory_settles_nothing() {
+    let (pass, fail) = (true, false);
+    let open = "(turn 1, call 1); not known whether it still fails";
+    for (lines, told) in [
+        // Only a line that does nothing else shows where the shell stays.
+        (
+            &[
+                ("npm test", fail),
+                ("cd hall && npm install", pass),
+                ("npm test", pass),
+            ][..],
+            Some(open),
+        ),
+        (
+            &[("npm test", fail), ("cd -", pass), ("npm test", pass)],
+            Some(open),
+        ),
+        (
+            &[("npm test", fail), ("cd hall", pass), ("npm test", pass)],
+            Some("(turn 1, call 1)\n"),
+        ),
+        (
+            &[("npm --prefix hall test", fail), ("npm --prefix door test", pass)],
+            Some("(turn 1, call 1)\n"),
+        ),
+        (
+            &[
+                ("cd hall", pass),
+                ("npm test", fail),
+                ("cd ../hall", pass),
+                ("npm test", pass),
+            ],
+            None,
+        ),
+        (&[("cd -", pass), ("npm test", fail), ("npm test", pass)], None),
+    ] {
+        let text = local(&checked(lines));
+        match told {
+            Some(told) => {
+                let (_, failures) = text.split_once("Failed, and not yet settled:").expect(&text);
+                assert!(failures.contains(told), "{lines:?}: {text}");
+            }
+            None => assert_lacks(&text, "Failed, and not yet settled"),
+        }
+    }
+}
