@@ -30,7 +30,7 @@ pub(super) fn due_again(
     };
     let recurs = |(turn, _): &&(usize, HashSet<String>)| *turn < last_work && !changes(*turn);
     let mut due: HashSet<usize> = requests.iter().filter(recurs).map(|(turn, _)| *turn).collect();
-    for turn in turns {
+    for turn in turns.iter().filter(|_| !requests.is_empty()) {
         let said = words(&turn.user_text());
         let again = requests
             .iter()

@@ -101,7 +101,8 @@ impl<'i> OpenFailure<'i> {
         let wider = runs
             .iter()
             .map(|keyed| (covers(&keyed.key).unwrap_or(Coverage::No), keyed));
-        match wider.filter(|(covers, _)| *covers > Coverage::No).last() {
+        let mut wider = wider.filter(|(covers, _)| *covers > Coverage::No);
+        match wider.next_back() {
             Some((covers, keyed)) => (covers, keyed.run.end(&line.outcome.end).passed()),
             None => (Coverage::No, None),
         }

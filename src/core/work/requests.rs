@@ -122,12 +122,9 @@ pub(crate) fn is_answer(text: &str) -> bool {
             .first()
             .is_some_and(|first| ASKING.yes_or_no.contains(first))
     };
-    // `a` is an article.
-    let chooses = || {
-        words
-            .iter()
-            .any(|word| is_choice(word) && !matches!(*word, "a" | "i"))
-    };
+    // `a` is an article, and `Q:` announces a question.
+    let is_number = |word: &&str| is_choice(word) && word.starts_with(|c| matches!(c, '0'..='9' | 'b'..='h'));
+    let chooses = || words.iter().any(is_number);
     text.len() <= MAX_ANSWER_BYTES && (!sentences(text).any(asks) || answers() || chooses())
 }
 

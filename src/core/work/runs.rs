@@ -51,13 +51,8 @@ impl VerificationRuns {
 
     /// Forgets the commands that may have run again unseen.
     pub(crate) fn forget(&mut self, may_be: impl Fn(&RunKey) -> bool) {
-        self.last.retain(|key, _| !may_be(key));
-    }
-
-    /// Forgets the commands that a line may hide.
-    pub(crate) fn forget_hidden(&mut self, may_be: impl Fn(&RunKey) -> bool) {
         self.count_comparisons();
-        self.forget(may_be);
+        self.last.retain(|key, _| !may_be(key));
     }
 
     /// Counts a comparison with all runs, and forgets them if there were too many.

@@ -49,7 +49,7 @@ impl<'i> TranscriptWalk<'i> {
         if commands::may_hide(command) {
             let words: HashSet<&str> = commands::hidden_words(command).collect();
             let may_be = |key: &RunKey| key.name.split(' ').take(2).all(|word| words.contains(word));
-            self.runs.forget_hidden(may_be);
+            self.runs.forget(may_be);
             self.failures.mark_unknown(turn, may_be);
         }
         let mut runs = commands::runs(command);

@@ -100,10 +100,10 @@ impl UserMessages {
                 messages.push(message);
             }
         }
-        if let (Some(last), Some(answered)) = (messages.last_mut(), answered) {
-            if last.asked.is_empty() {
-                last.asked = question(&answered);
-            }
+        if let (Some(last), Some(answered)) = (messages.last_mut(), answered)
+            && last.asked.is_empty()
+        {
+            last.asked = question(&answered);
         }
         find_quoted(transcript, &others, &mut messages);
         Self(messages)

@@ -334,7 +334,9 @@ fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
     let is_listed = |failed: &work::SeenFailure| {
         let mut runs = seen.verification.iter();
         runs.any(|run| {
-            run.turn == failed.turn && run.exit == failed.exit && failed.command.contains(&run.command)
+            // The command of a run begins with its directory, unless that is the work's.
+            let is_same = failed.command.contains(&run.command) || run.command.ends_with(&failed.command);
+            run.turn == failed.turn && run.exit == failed.exit && is_same
         })
     };
     for failed in seen.failed().filter(|failed| !is_listed(failed)) {

@@ -189,3 +189,14 @@ fn thanks_leave_a_finished_request_finished() {
     ];
     assert_begins(&goal(&asked), "Last goal (done)");
 }
+
+#[test]
+fn the_answer_to_a_question_does_not_finish_its_task() {
+    let messages = [
+        user("Work through the list of doors."),
+        model("The first door is done. Two doors remain. Shall I go on?"),
+        user("Which is next?"),
+        model("The blue one."),
+    ];
+    assert_begins(&goal(&messages), "Goal (the last open request)");
+}
