@@ -61,6 +61,8 @@ pub(super) struct Process {
 struct Claim {
     #[serde(flatten)]
     process: Process,
+    /// Empty if the file does not state it.
+    #[serde(default)]
     started_with: StartedWith,
 }
 
