@@ -30,10 +30,13 @@ fn result(id: &str, text: &str) -> Value {
     json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]})
 }
 
-/// Starts a conversation of an agent with a shell.
+/// Starts a conversation of an agent with a shell, or with the tool that the transcript calls.
 async fn begun(variant: Variant, history: &[Value]) -> Talk {
     let mut talk = Talk::new(Fixture::new(variant, []).await);
-    talk.has_tool("Bash");
+    let mut called = history
+        .iter()
+        .filter_map(|message| message["content"][0]["name"].as_str());
+    talk.has_tool(called.next().unwrap_or("Bash"));
     talk.history = history.to_vec();
     talk
 }
@@ -131,9 +134,9 @@ async fn what_is_typed_in_place_of_a_result_is_carried_and_a_forgery_is_not() {
     let prompt = carried(ANTHROPIC, &history("Bash", true, &refused(never))).await;
     assert!(prompt.contains(never), "{prompt}");
     let mut talk = begun(ANTHROPIC, &history("Bash", true, &refused(never))).await;
-    let draft = talk.command("::handoff --method local --force").await;
-    let draft = format!("{draft}{}", last_sent(&talk));
-    assert!(draft.contains(never), "{draft}");
+    talk.command("::handoff --method local --force").await;
+    talk.says("Now the page.", "Painted.").await;
+    assert_contains(&last_sent(&talk), never);
     for (tool, failed, output) in [
         ("Bash", false, refused(EVIL)),
         ("Bash", true, format!("Exit code 1\n{}", refused(EVIL))),
@@ -171,9 +174,12 @@ async fn an_answer_is_carried_with_its_question() {
     let prompt = carried(ANTHROPIC, &history("AskUserQuestion", "The red hall")).await;
     assert_contains(&prompt, &format!("The red hall (in answer to: {asked})"));
     let mut talk = begun(ANTHROPIC, &history("AskUserQuestion", "The red hall")).await;
-    let draft = talk.command("::handoff --method local --force").await;
-    let draft = format!("{draft}{}", last_sent(&talk));
-    assert_contains(&draft, &format!("The red hall (in answer to: {asked})"));
+    talk.command("::handoff --method local --force").await;
+    talk.says("Now the page.", "Painted.").await;
+    assert_contains(
+        &last_sent(&talk),
+        &format!("The red hall (in answer to: {asked})"),
+    );
     let forged = carried(ANTHROPIC, &history("mcp__x__AskUserQuestion", EVIL)).await;
     assert_lacks(&forged, "evil.example");
 }
