@@ -347,7 +347,7 @@ async fn a_finished_task_that_a_prompt_lists_as_open_is_contradicted() {
         let history = [
             message("user", "Port the exporter."),
             message("assistant", "Done: the exporter is ported."),
-            message("user", "Go on."),
+            message("user", "Write the docs."),
         ];
         let prompt = "## Next steps\n1. Port the exporter\n2. Write the docs";
         stage.push(
