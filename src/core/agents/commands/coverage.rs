@@ -56,11 +56,11 @@ pub fn coverage(later: (&str, usize), earlier: (&str, usize)) -> Coverage {
     let removed = (0..earlier.len()).filter(|at| !later.contains(&earlier[*at]));
     let removed = removed.map(|at| {
         let word = earlier[at];
-        let is_dropped = is_value(&earlier, at) && !later.contains(&earlier[at - 1]);
         match is_option(word) {
             true if widens(word) => Coverage::Maybe,
             true => Coverage::Yes,
-            false if !has_target || is_dropped => Coverage::Yes,
+            // Another value of the same option is among the added words.
+            false if !has_target || is_value(&earlier, at) => Coverage::Yes,
             false if later.iter().any(|wider| is_above(wider, word)) => Coverage::Yes,
             false => Coverage::No,
         }
