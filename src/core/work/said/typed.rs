@@ -9,12 +9,27 @@ use crate::text::prose::list_item;
 /// Heading over the user's own words in a message that Codex's editor extension completed.
 const OWN_HEADING: &str = "## My request for Codex:";
 
+/// Beginning of Claude Code's message with the model's plan, once the user has accepted it.
+const ACCEPTED_PLAN: &str = "Implement the following plan:\n";
+/// Beginning of the agent's own line after the plan.
+const PLAN_ENDS: &str = "\nIf you need specific details from before exiting plan mode";
+/// Words before those that the user added to the plan (2.1.330).
+const PLAN_FEEDBACK: &str = "\nUser feedback on this plan: ";
+
 /// The lines that a user typed.
 ///
-/// Excludes code, quotations, tagged blocks, numbered listings, markers, and everything after a file's heading or an
+/// Excludes an accepted plan, code, quotations, tagged blocks, numbered listings, markers, and everything after a file's heading or an
 /// announcement of a paste. Quoted text may contain the end of a quotation. Therefore code ends with the last fence, and a
 /// block with the last closing tag of its name.
 pub(crate) fn typed(text: &str) -> Vec<&str> {
+    if let Some(plan) = text.trim_start().strip_prefix(ACCEPTED_PLAN) {
+        // The plan itself may contain both lines, so the last one of the agent counts, and the words after it.
+        let after = plan.rfind(PLAN_ENDS).map_or("", |at| &plan[at..]);
+        let added = after.split_once(PLAN_FEEDBACK).map_or("", |(_, added)| added);
+        return std::iter::once(ACCEPTED_PLAN.trim_end())
+            .chain(typed(added))
+            .collect();
+    }
     let text = text.split_once(OWN_HEADING).map_or(text, |(_, own)| own);
     let pasted = pasted(text);
     let has_margin = has_margin(text);
@@ -206,6 +221,14 @@ mod tests {
             ("Use [1] and (2) as in a.b: see 10:30.", 1),
             (
                 "Implement the following plan:\n\n# Plan\nNever touch it.\n\nIf you need more, read the transcript.",
+                1,
+            ),
+            (
+                "Implement the following plan:\n\n# Plan\n```\nrun\n```\nNever touch it.\n\nIf you need specific details from before exiting plan mode, read it.\n\nUser feedback on this plan: Go on.\nStop at the door.",
+                3,
+            ),
+            (
+                "Implement the following plan:\n\nUser feedback on this plan: Never do that.\n\nIf you need specific details from before exiting plan mode, read it.",
                 1,
             ),
             ("It prints\n⏺ Bash(ls)\n  ⎿  Never\nWhy?", 2),
