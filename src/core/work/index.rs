@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::message::{IndexedItem, IndexedMessage, IndexedResult, ItemPosition};
+use super::message::{IndexedItem, IndexedMessage, IndexedResult, IndexedText, ItemPosition};
 use super::reader::{DraftIndexSettings, MessageReader};
+use super::said::{self, TypedMessage};
 use super::whereabouts::Whereabouts;
 use crate::agents::background::BackgroundEnd;
 use crate::agents::speakers::SpeakerSettings;
 use crate::agents::wordings::UserText;
-use crate::transcript::{AgentKind, AnswerContent, Transcript};
+use crate::text::Span;
+use crate::transcript::{AgentKind, AnswerContent, SaidPart, Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
 /// Index of a conversation's messages.
@@ -46,15 +48,48 @@ impl DraftIndex {
             backslashes: index.agent == Some(AgentKind::GeminiCli),
             carry_overs: &settings.carry_overs,
         });
+        // Words of the model and of tools, by their turns.
+        let mut others: Vec<(usize, Span)> = Vec::new();
         for turn in transcript.turns() {
             let at = index.messages.len();
             let said = reader.next_turn(&turn);
+            let is_result = |said: &&SaidPart<'_>| matches!(said.part.kind, TranscriptPartKind::Result(_));
+            match turn.role {
+                Role::Assistant => others.push((at, turn.span)),
+                _ => others.extend(said.iter().filter(is_result).map(|said| (at, said.part.span))),
+            }
             // The reader sees the messages so far, because the meaning of a result depends on its call.
             let (message, parts) = index.reader().message(&turn, &said, &calls);
             calls.extend(parts.into_iter().map(|(part, item)| ((at, part), (at, item))));
             index.push(message);
         }
+        // The facts need no sentences.
+        if index.settings.quotes {
+            index.drop_quoted(transcript, &others);
+        }
         index
+    }
+
+    /// Drops the user's sentences that the model or a tool said before: a user who repeats a rule of theirs states none.
+    fn drop_quoted(&mut self, transcript: &Transcript<'_>, others: &[(usize, Span)]) {
+        let messages = self.messages.iter().enumerate();
+        let texts = messages.flat_map(|(turn, message)| {
+            let texts = message.items.iter().filter_map(typed_text);
+            texts.map(move |text| (turn, said::typed(&text.text).join("\n")))
+        });
+        let texts: Vec<(usize, String)> = texts.collect();
+        let typed = texts
+            .iter()
+            .map(|(turn, typed)| TypedMessage { turn: *turn, typed });
+        let found = said::quoted(transcript, others, &typed.collect::<Vec<_>>(), |_, _| false);
+        let items = self.messages.iter_mut().flat_map(|message| &mut message.items);
+        let items = items.filter(|item| typed_text(item).is_some());
+        for (item, quoted) in items.zip(found) {
+            if let IndexedItem::Text(text) = item {
+                let is_quoted = |text: &str| quoted.is_copy || quoted.sentences.contains(text.trim());
+                text.anchors.retain(|anchor| !is_quoted(&anchor.text));
+            }
+        }
     }
 
     /// Adds the model's response to the last request. The next request will have it as a message.
@@ -143,5 +178,15 @@ impl DraftIndex {
         if let Some(words) = texts.next() {
             words.kind = UserText::Summary;
         }
+    }
+}
+
+/// The user's own words in an item, unless they answer a question: the words of a chosen option are the model's.
+fn typed_text(item: &IndexedItem) -> Option<&IndexedText> {
+    match item {
+        IndexedItem::Text(text) if !text.answers && text.anchors.iter().any(|anchor| anchor.by_user) => {
+            Some(text)
+        }
+        _ => None,
     }
 }

@@ -13,7 +13,7 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 use crate::work::requests;
-use crate::work::said::{parts, typed};
+use crate::work::said::{TypedMessage, quoted, typed};
 
 /// Beginning and end of a pasted sentinel.
 const SENTINEL: &str = "[[handoff-resume:";
@@ -136,50 +136,19 @@ impl UserMessage {
     }
 }
 
-/// Minimum number of quoted sentences in a message that is a copy, including its short sentences.
-const MIN_COPIED: usize = 3;
-
-/// Minimum size in bytes of a sentence that cannot occur twice by chance.
-const MIN_QUOTED_BYTES: usize = 40;
-
 /// Finds the sentences that the user copied from the model or from a result.
 fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: &mut [UserMessage]) {
-    let long = messages.iter().enumerate().flat_map(|(n, message)| {
-        let sentences = message.typed.lines().flat_map(sentences);
-        // The words of a chosen option are the model's, but the choice is the user's.
-        let is_own = |sentence: &&str| {
-            sentence.len() >= MIN_QUOTED_BYTES && !message.choices.contains_key(sentence.trim())
-        };
-        let sentences = sentences.filter(is_own);
-        sentences.map(move |sentence| (n, message.turn, sentence))
+    let typed = messages.iter().map(|message| TypedMessage {
+        turn: message.turn,
+        typed: &message.typed,
     });
-    let long: Vec<(usize, usize, &str)> = long.collect();
-    let said: Vec<(usize, &str)> = long
-        .iter()
-        .map(|(_, turn, sentence)| (*turn, *sentence))
-        .collect();
-    let before = transcript.said_before(&said, others);
-    let quoted = long.iter().zip(before);
-    let quoted: Vec<(usize, String, bool)> = quoted
-        .map(|((n, _, sentence), before)| (*n, (*sentence).to_owned(), before))
-        .collect();
-    let mut own = vec![0; messages.len()];
-    let mut own_words: HashSet<String> = HashSet::new();
-    for (n, sentence, is_quoted) in quoted {
-        // The model may have repeated the user.
-        if !is_quoted || own_words.contains(&sentence) {
-            own[n] += 1;
-            own_words.insert(sentence);
-            continue;
-        }
-        // A user who pastes the model's `never do this` states no rule.
-        let parts = parts(&sentence).into_iter();
-        messages[n]
-            .quoted
-            .extend(parts.map(|part| part.trim().to_owned()));
-    }
-    for (message, own) in messages.iter_mut().zip(own) {
-        if message.quoted.len() >= MIN_COPIED && message.quoted.len() >= own {
+    let typed: Vec<TypedMessage<'_>> = typed.collect();
+    // The words of a chosen option are the model's, but the choice is the user's.
+    let is_own = |n: usize, sentence: &str| messages[n].choices.contains_key(sentence.trim());
+    let found = quoted(transcript, others, &typed, is_own);
+    for (message, quoted) in messages.iter_mut().zip(found) {
+        message.quoted = quoted.sentences;
+        if quoted.is_copy {
             message.typed.clear();
         }
     }

@@ -2,11 +2,13 @@
 
 mod clause;
 mod pasted;
+mod quoted;
 mod rule;
 pub(crate) mod score;
 mod typed;
 pub(crate) mod words;
 
+pub(crate) use quoted::{TypedMessage, quoted};
 pub(crate) use rule::{RuleStatement, describes, in_lines, parts};
 pub(crate) use typed::typed;
 

@@ -98,3 +98,22 @@ fn a_check_in_an_unknown_directory_settles_nothing() {
         }
     }
 }
+
+#[test]
+fn a_sentence_that_the_user_copied_is_none_of_their_rules() {
+    let copied = "The importer keeps a cache of nine hundred rows and must never be flushed by hand.";
+    let own = "Never touch the door of the northern hall, whatever the plan says about it.";
+    let mut all = vec![user("Build the importer.")];
+    all.extend(ran("cat NOTES", &format!("Notes\n{copied}\nEnd.")));
+    all.extend([
+        model("Read."),
+        user(&format!("{own} {copied}")),
+        model(&format!("As you said: {own}")),
+        user(&format!("Again: {own}")),
+        model("ok"),
+        user("Now the exporter."),
+    ]);
+    let told = local(&all);
+    assert!(!told.contains("nine hundred rows"), "{told}");
+    assert!(told.contains(own), "{told}");
+}
