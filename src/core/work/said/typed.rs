@@ -22,13 +22,8 @@ const PLAN_FEEDBACK: &str = "\nUser feedback on this plan: ";
 /// announcement of a paste. Quoted text may contain the end of a quotation. Therefore code ends with the last fence, and a
 /// block with the last closing tag of its name.
 pub(crate) fn typed(text: &str) -> Vec<&str> {
-    if let Some(plan) = text.trim_start().strip_prefix(ACCEPTED_PLAN) {
-        // The plan itself may contain both lines, so the last one of the agent counts, and the words after it.
-        let after = plan.rfind(PLAN_ENDS).map_or("", |at| &plan[at..]);
-        let added = after.split_once(PLAN_FEEDBACK).map_or("", |(_, added)| added);
-        return std::iter::once(ACCEPTED_PLAN.trim_end())
-            .chain(typed(added))
-            .collect();
+    if let Some(added) = added_to_plan(text) {
+        return [vec![ACCEPTED_PLAN.trim_end()], typed(added)].concat();
     }
     let text = text.split_once(OWN_HEADING).map_or(text, |(_, own)| own);
     let pasted = pasted(text);
@@ -52,13 +47,7 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
         }
         // With an odd number of fences the last block is not closed, so everything after it is code.
         let is_fenced = fence > 0 && (fence < fences || fences % 2 == 1);
-        if is_fenced
-            || trimmed.is_empty()
-            || trimmed.starts_with('>')
-            || is_listing(trimmed)
-            || is_mark(trimmed)
-            || WORDS.buttons.begin(trimmed)
-        {
+        if is_fenced || is_untyped(trimmed) {
             continue;
         }
         if let Some(name) = tag(trimmed) {
@@ -97,6 +86,19 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
         }
     }
     lines
+}
+
+/// The words that the user added to a plan when accepting it. `None` for another text.
+fn added_to_plan(text: &str) -> Option<&str> {
+    let plan = text.trim_start().strip_prefix(ACCEPTED_PLAN)?;
+    // The plan itself may contain both lines, so the last one of the agent counts, and the words after it.
+    let after = plan.rfind(PLAN_ENDS).map_or("", |at| &plan[at..]);
+    Some(after.split_once(PLAN_FEEDBACK).map_or("", |(_, added)| added))
+}
+
+/// Whether a line is blank, a quotation, a listing, a marker, or that of a button.
+fn is_untyped(line: &str) -> bool {
+    line.is_empty() || line.starts_with('>') || is_listing(line) || is_mark(line) || WORDS.buttons.begin(line)
 }
 
 /// Whether a line is indented like code.
