@@ -14,6 +14,9 @@ use crate::text::tokens::beginning;
 /// Maximum length of a line in bytes; longer ones are cut.
 pub(crate) const LINE: usize = 200;
 
+/// Maximum size of a result or a command in bytes; only the beginning and end of longer ones are examined.
+pub(super) const RESULT: usize = 64 * 1024;
+
 /// Bytes of a review that are searched for its score.
 const SCORED: usize = 64 * 1024;
 
@@ -36,6 +39,15 @@ pub(crate) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
         all if all.len() == text.len() => Cow::Borrowed(text),
         begins => Cow::Owned(format!("{begins} […]")),
     }
+}
+
+/// The beginning and end of a string that is longer than this many bytes.
+pub(super) fn bounded(text: &str, bytes: usize) -> Cow<'_, str> {
+    if text.len() <= bytes {
+        return text.into();
+    }
+    let (head, tail) = (floor(text, bytes / 2), ceil(text, text.len() - bytes / 2));
+    format!("{}\n[…]\n{}", &text[..head], &text[tail..]).into()
 }
 
 /// Up to three lines about an outcome: the first one and the last two.

@@ -25,6 +25,7 @@ pub(crate) mod reader;
 pub(crate) mod replaced;
 mod repository;
 pub(crate) mod requests;
+mod results;
 mod runs;
 pub(crate) mod said;
 mod shell;

@@ -2,20 +2,18 @@
 
 use std::collections::HashMap;
 
-use super::excerpt::{self, one_line};
+use super::excerpt::{self, RESULT, bounded, one_line};
 use super::message::{
     IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
 };
 use super::words::WORDS;
 use super::{AnchoredSentence, SentenceClass, markers, requests, said};
 use crate::agents::background::{self, BackgroundEnd};
-use crate::agents::ending::LineEnd;
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
-use crate::agents::{commands, may_run_commands, outcomes, secret_files, surroundings, todo};
+use crate::agents::{commands, secret_files, todo};
 use crate::redact::{self, Redactor};
-use crate::text::cut::{ceil, floor};
 use crate::transcript::{
     AgentKind, AnswerContent, AnswerPartKind as Answer, SaidPart, ToolResult, ToolUse, TranscriptPart,
     TranscriptPartKind, TranscriptTurn,
@@ -24,10 +22,6 @@ use crate::wire::Role;
 
 /// Maximum size of a block of text in bytes; only the beginning and end of longer ones are kept.
 const TEXT: usize = 16 * 1024;
-/// Maximum size of a result in bytes; only the beginning and end of longer ones are examined.
-const RESULT: usize = 64 * 1024;
-/// Maximum size of a kept error, patch or trace in bytes: about 600 tokens.
-const DETAIL: usize = 2400;
 /// Maximum size of a command in bytes. Of a longer one, it is not known how its parts ended.
 const COMMAND: usize = 1600;
 /// Maximum size of a call's subject in bytes.
@@ -165,7 +159,7 @@ impl MessageReader<'_> {
     }
 
     /// Redacts credentials; all kept text passes through here.
-    fn clean(&self, text: &str) -> String {
+    pub(super) fn clean(&self, text: &str) -> String {
         self.settings.redactor.cleaned(text)
     }
 
@@ -383,79 +377,6 @@ impl MessageReader<'_> {
         }
     }
 
-    /// The kept facts of a result: its text, and how its call ended.
-    pub(crate) fn outcome(&self, call: Option<&IndexedCall>, end: LineEnd, text: &str) -> IndexedResult {
-        let kind = call.map_or(ToolKind::Other, |call| call.kind);
-        let reads_failed = || excerpt::looks_failed(&bounded(outcomes::output(text), RESULT));
-        // For a tool that no table lists, a result that reads like a failure outweighs a success, so the end is unknown.
-        let may_run = || call.is_some_and(|call| may_run_commands(&call.name));
-        let is_doubtful = || kind == ToolKind::Other && may_run() && reads_failed();
-        let failed = end.failed.filter(|failed| *failed || !is_doubtful());
-        let changed = match failed {
-            _ if !kind.changes() => None,
-            Some(failed) => Some(!failed),
-            None => outcomes::changed(text),
-        };
-        let command = call.and_then(|call| call.command.as_deref());
-        let reporting = command
-            // The output of a failed git command proves no state of the repository.
-            .filter(|_| failed != Some(true));
-        let mut outcome = IndexedResult {
-            not_run: outcomes::is_not_run(text),
-            moved_to: call
-                .filter(|call| call.stays && call.kind == ToolKind::Shell)
-                .and_then(|_| surroundings::moved_to(text))
-                .map(|path| self.clean(path)),
-            unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(text),
-            changed,
-            made: match kind {
-                ToolKind::Write | ToolKind::Edit => outcomes::made(text),
-                _ => None,
-            },
-            git: reporting.map_or(Vec::new(), |command| outcomes::git_reports(command, text)),
-            score: match call {
-                Some(call) if kind == ToolKind::Read && self.is_verdict(&call.paths) => excerpt::score(text),
-                _ => None,
-            },
-            failed,
-            session: Some(text)
-                .filter(|_| end.is_running)
-                .and_then(background::started)
-                .map(str::to_owned),
-            refuses: command
-                .is_some_and(|command| commands::asks_services(command) && outcomes::refuses(text)),
-            end,
-            looks_failed: failed.is_none() && (end.reads_failed || reads_failed()),
-            bytes: text.len(),
-            ..IndexedResult::default()
-        };
-        if self.settings.quotes {
-            self.excerpt(call, text, &mut outcome);
-        }
-        outcome
-    }
-
-    /// Adds the excerpt that a draft quotes: lines of a run or an error, otherwise only the number of lines.
-    fn excerpt(&self, call: Option<&IndexedCall>, text: &str, outcome: &mut IndexedResult) {
-        const SECRET: &str = "(a file with credentials: its contents are left out)";
-        let kind = call.map_or(ToolKind::Other, |call| call.kind);
-        let quoted = [ToolKind::Shell, ToolKind::Agent, ToolKind::Ask, ToolKind::Other];
-        if call.is_some_and(|call| !call.secrets.is_empty()) {
-            outcome.lines.push(SECRET.to_owned());
-        } else if outcome.is_error() || quoted.contains(&kind) {
-            let command = call.and_then(|call| call.command.as_deref()).unwrap_or_default();
-            self.quote(
-                command,
-                outcomes::output(wordings::before_reminders(text)),
-                outcome,
-            );
-        } else {
-            let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).count();
-            let lines = breaks + usize::from(!text.is_empty() && !text.ends_with('\n'));
-            outcome.lines.push(format!("{lines} lines"));
-        }
-    }
-
     /// The item of the to-do list that a call created or changed.
     fn task(
         &self,
@@ -474,7 +395,7 @@ impl MessageReader<'_> {
     }
 
     /// Whether one of these files holds a verification or a review.
-    fn is_verdict(&self, paths: &[(String, Option<FileChange>)]) -> bool {
+    pub(super) fn is_verdict(&self, paths: &[(String, Option<FileChange>)]) -> bool {
         let is_one = |path: &str| {
             self.settings
                 .verdicts
@@ -482,23 +403,6 @@ impl MessageReader<'_> {
                 .any(|pattern| files::fits(pattern, path))
         };
         paths.iter().any(|(path, _)| is_one(path))
-    }
-
-    fn quote(&self, command: &str, text: &str, outcome: &mut IndexedResult) {
-        let clean = self.clean(&bounded(text, RESULT));
-        outcome.lines = match outcome.is_error() {
-            true => excerpt::quoted(&clean),
-            false => excerpt::outcome(&clean),
-        };
-        if outcome.failed == Some(true) {
-            outcome.tail = excerpt::tail(&clean);
-        }
-        if !outcome.is_error() && commands::runs(command).iter().any(|run| run.purpose.changes()) {
-            outcome.effects = excerpt::named(&clean);
-        }
-        if outcome.is_error() || excerpt::is_diff(&clean) || excerpt::is_trace(&clean) {
-            outcome.detail = Some(excerpt::both_ends(&clean, DETAIL));
-        }
     }
 
     fn call_at(&self, (message, item): ItemPosition) -> Option<&IndexedCall> {
@@ -517,13 +421,4 @@ fn as_quoted(prompt: &str) -> std::borrow::Cow<'_, str> {
             .into(),
         false => prompt.into(),
     }
-}
-
-/// The beginning and end of a string that is longer than this many bytes.
-fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
-    if text.len() <= bytes {
-        return text.into();
-    }
-    let (head, tail) = (floor(text, bytes / 2), ceil(text, text.len() - bytes / 2));
-    format!("{}\n[…]\n{}", &text[..head], &text[tail..]).into()
 }
