@@ -1,6 +1,7 @@
 //! Tokens and costs by the model that responded, at the rates of `baton savings`.
 
 use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -11,7 +12,8 @@ use crate::access::clients::KEY_OWNER;
 use crate::prices::Prices;
 use crate::telemetry::ExchangeEvent;
 use crate::telemetry::metrics::labels::LabelledModels;
-use baton_core::bill::{Cost, TokenCounts};
+use baton_core::bill::{Cost, ModelPrices, TokenCounts};
+use baton_core::record::WireId;
 use baton_core::wire::Usage;
 
 /// Billing kinds of tokens.
@@ -33,6 +35,20 @@ pub(super) struct CostMetrics {
     clients: ClientMetrics,
     pricing: ModelPricing,
     models: LabelledModels,
+    /// Series of models with their own label. There are few, so they are compared and not hashed.
+    known: RwLock<Vec<Arc<ServedSeries>>>,
+}
+
+/// The series of one model at one upstream.
+struct ServedSeries {
+    wire: Option<WireId>,
+    upstream: String,
+    model: String,
+    /// Counters in the order of [`KINDS`].
+    tokens: [Counter; 4],
+    dollars: [Dollars; 4],
+    unpriced: Counter,
+    prices: Option<ModelPrices>,
 }
 
 impl CostMetrics {
@@ -45,37 +61,68 @@ impl CostMetrics {
             clients: ClientMetrics::new(r),
             pricing,
             models: LabelledModels::default(),
+            known: RwLock::default(),
         }
+    }
+
+    fn series(&self, event: &ExchangeEvent, model: &str) -> Arc<ServedSeries> {
+        let is_it = |series: &&Arc<ServedSeries>| {
+            // Not a label, but the upstream selects the prices, so each one has its own series.
+            series.wire == event.wire && series.upstream == event.upstream && series.model == model
+        };
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(series) = known.iter().find(is_it) {
+            return Arc::clone(series);
+        }
+        // Releases the lock, because the write lock follows below.
+        drop(known);
+        let wire = label(event.wire);
+        let shown = self.models.label(model, event.status);
+        let host = self.pricing.hosts.get(&event.upstream);
+        let prices = self.pricing.table.model(model, host.map_or("", String::as_str));
+        let by_kind = |kind| labels([("wire", wire), ("model", &shown), ("kind", kind)]);
+        let by_model = labels([("wire", wire), ("model", &shown)]);
+        let series = Arc::new(ServedSeries {
+            wire: event.wire,
+            upstream: event.upstream.clone(),
+            model: model.to_owned(),
+            tokens: KINDS.map(|kind| self.tokens.get_or_create_owned(&by_kind(kind))),
+            dollars: KINDS.map(|kind| self.dollars.get_or_create_owned(&by_kind(kind))),
+            unpriced: self.unpriced.get_or_create_owned(&by_model),
+            prices: prices.cloned(),
+        });
+        // Only models with their own label are kept: an agent may send any number of other names.
+        if shown == model {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            // Two threads may add the same series, which does no harm: both have the same counters.
+            known.push(Arc::clone(&series));
+        }
+        series
     }
 
     /// Counts the tokens of each leg with a response, and their cost.
     pub(super) fn record(&self, event: &ExchangeEvent) {
         self.clients.record(event);
-        let wire = label(event.wire);
-        let host = self.pricing.hosts.get(&event.upstream);
-        let host = host.map_or("", String::as_str);
         for (leg, usage) in event.tokens.iter().enumerate() {
             let Some(usage) = usage else { continue };
             let query = event.price_query(leg);
-            let model = self.models.label(query.model, event.status);
-            let unpriced = labels([("wire", wire), ("model", &model)]);
-            let unpriced = self.unpriced.get_or_create_owned(&unpriced);
-            // A subscription is not billed by tokens.
-            let prices = self.pricing.table.model(query.model, host);
-            let prices = prices.filter(|_| !event.subscription);
-            let cost = prices.and_then(|prices| prices.rates(&query));
-            let cost = cost.map(|rates| TokenCounts::from(*usage).cost(&rates));
-            self.clients.record_leg(event, usage, cost.as_ref());
-            if cost.is_none() {
-                unpriced.inc();
+            let series = self.series(event, query.model);
+            let amounts = [usage.input, usage.cache_read, usage.cache_write, usage.output];
+            for (counter, amount) in series.tokens.iter().zip(amounts) {
+                counter.inc_by(amount);
             }
-            let cost = cost.unwrap_or_default();
-            let dollars = [cost.input, cost.cache_read, cost.cache_write, cost.output];
-            let tokens = [usage.input, usage.cache_read, usage.cache_write, usage.output];
-            for ((kind, tokens), dollars) in KINDS.into_iter().zip(tokens).zip(dollars) {
-                let labels = labels([("wire", wire), ("model", &model), ("kind", kind)]);
-                self.tokens.get_or_create(&labels).inc_by(tokens);
-                self.dollars.get_or_create(&labels).inc_by(dollars);
+            // A subscription is not billed by tokens.
+            let prices = series.prices.as_ref().filter(|_| !event.subscription);
+            let Some(rates) = prices.and_then(|prices| prices.rates(&query)) else {
+                series.unpriced.inc();
+                self.clients.record_leg(event, usage, None);
+                continue;
+            };
+            let cost = TokenCounts::from(*usage).cost(&rates);
+            self.clients.record_leg(event, usage, Some(&cost));
+            let amounts = [cost.input, cost.cache_read, cost.cache_write, cost.output];
+            for (counter, amount) in series.dollars.iter().zip(amounts) {
+                counter.inc_by(amount);
             }
         }
     }
@@ -118,8 +165,9 @@ impl ClientMetrics {
             self.tokens.get_or_create(&labels).inc_by(amount);
         }
         if let Some(cost) = cost {
+            let sum = cost.input + cost.cache_read + cost.cache_write + cost.output;
             let label = labels([("client", client)]);
-            self.dollars.get_or_create(&label).inc_by(cost.total());
+            self.dollars.get_or_create(&label).inc_by(sum);
         }
     }
 }
