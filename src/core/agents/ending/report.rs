@@ -83,7 +83,7 @@ impl ReportedResult {
     /// Reads the verdict, and the purposes of the runs that the output closes.
     pub(super) fn with_purposes(text: &str) -> (Self, ClosedPurposes) {
         let closing = ClosingLines::of(text);
-        let report = closing.report(text, text.lines().count());
+        let report = closing.report(text);
         let closed = match report {
             Self::Passed(_) => closing.closed,
             _ => ClosedPurposes::default(),
@@ -96,7 +96,7 @@ impl ReportedResult {
         let closing = ClosingLines::of(text);
         match closing.passed {
             Some(_) if !closing.last_failed && !closing.failed.is_empty() => Self::Mixed,
-            _ => closing.report(text, text.lines().count()),
+            _ => closing.report(text),
         }
     }
 
@@ -158,7 +158,7 @@ impl ClosingLines {
         }
     }
 
-    fn report(&self, text: &str, lines: usize) -> ReportedResult {
+    fn report(&self, text: &str) -> ReportedResult {
         let passed = self
             .passed
             .and_then(|(at, line)| Some((at, RUNNERS.get(at)?, line)));
@@ -174,7 +174,7 @@ impl ClosingLines {
                     lines.filter(|line| !line.trim().is_empty())
                 };
                 // The success must be near the end: after many more lines it is not the close of the run.
-                let closes = lines - line <= CLOSING * 4 && following().count() < CLOSING;
+                let closes = text.lines().count() - line <= CLOSING * 4 && following().count() < CLOSING;
                 let mut around = text.lines().take(1).chain(following());
                 match closes && !around.any(|line| WORDINGS.cut_off.occur_in(line)) {
                     true => ReportedResult::Passed(runner.purpose),
