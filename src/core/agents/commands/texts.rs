@@ -14,6 +14,10 @@ const MESSAGES: [&str; 6] = [" -m \"", " -m '", " -am \"", " -am '", " --body \"
 /// Shortens the data of a line: each quoted here-document for a program that only reads it, and each message of several
 /// lines. A message keeps its first line that is not blank.
 pub fn without_texts(line: &str) -> Cow<'_, str> {
+    // Here-documents and messages have several lines, and most commands have one.
+    if !line.contains('\n') {
+        return Cow::Borrowed(line);
+    }
     let words = replaced(Cow::Borrowed(line), "$(cat <<'", |_, after| {
         let (name, text) = after.split_once("'\n")?;
         let (text, end) = text.split_once(&format!("\n{name}\n"))?;
