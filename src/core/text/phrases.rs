@@ -72,17 +72,22 @@ impl<'de: 'static> Deserialize<'de> for Beginnings {
 
 /// Strings of a table, found anywhere in another string, with ASCII letters in either case.
 #[derive(Debug)]
-pub struct Wordings(Option<AhoCorasick>);
+pub struct Wordings {
+    automaton: Option<AhoCorasick>,
+    /// Whether none of them is ASCII, so that no ASCII string contains one.
+    are_foreign: bool,
+}
 
 impl Wordings {
     /// Whether a string contains one of them.
     pub fn occur_in(&self, text: &str) -> bool {
-        self.0.as_ref().is_some_and(|wordings| wordings.is_match(text))
+        let may_occur = !self.are_foreign || !text.is_ascii();
+        may_occur && self.automaton.as_ref().is_some_and(|all| all.is_match(text))
     }
 
     /// Where each of them begins.
     pub fn places_in(&self, text: &str) -> impl Iterator<Item = usize> {
-        let found = self.0.iter().flat_map(move |wordings| wordings.find_iter(text));
+        let found = self.automaton.iter().flat_map(move |all| all.find_iter(text));
         found.map(|found| found.start())
     }
 }
@@ -90,9 +95,13 @@ impl Wordings {
 impl<'de> Deserialize<'de> for Wordings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let wordings = Vec::<&str>::deserialize(from)?;
+        let are_foreign = !wordings.iter().any(|words| words.is_ascii());
         let mut builder = AhoCorasick::builder();
         let built = builder.ascii_case_insensitive(true).build(wordings);
-        Ok(Self(built.ok()))
+        Ok(Self {
+            automaton: built.ok(),
+            are_foreign,
+        })
     }
 }
 
