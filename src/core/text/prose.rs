@@ -112,6 +112,12 @@ pub fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Number of lines, as `str::lines` divides a string.
+pub fn count_lines(text: &str) -> usize {
+    let breaks = memchr_iter(b'\n', text.as_bytes()).count();
+    breaks + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
 /// Text after a list marker: `- text`, `1. text`, `2) text`.
 pub fn list_item(line: &str) -> Option<&str> {
     let after = line.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -18,6 +18,7 @@ use self::git::GitEnds;
 use self::marked::MarkedEnds;
 use super::commands::{self, CommandPurpose, ShellCommand, ShownOutput};
 use super::outcomes;
+use crate::text::prose::count_lines;
 
 use self::report::ClosedPurposes;
 pub use self::report::ReportedResult;
@@ -163,7 +164,7 @@ impl Evidence<'_> {
             report,
             closed: if verifies { closed } else { Default::default() },
             is_running: code.is_none() && is_still_running(self.text),
-            lines: output.lines().count(),
+            lines: count_lines(output),
             is_clean,
             is_quiet: is_clean
                 && outcomes::script(output)

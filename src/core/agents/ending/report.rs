@@ -9,6 +9,7 @@ use regex::RegexSet;
 use super::exit_lines::RUNNERS;
 use crate::agents::commands::CommandPurpose;
 use crate::agents::outcomes::WORDINGS;
+use crate::text::prose::count_lines;
 
 /// Number of lines at the start that are examined. Lines between the two ends are skipped, to bound the work.
 const FIRST: usize = 200;
@@ -120,7 +121,7 @@ struct ClosingLines {
 impl ClosingLines {
     fn of(text: &str) -> Self {
         let mut closing = Self::default();
-        let lines = text.lines().count();
+        let lines = count_lines(text);
         for (at, line) in text.lines().enumerate() {
             if at >= FIRST && at + LAST < lines || line.len() > LONGEST {
                 continue;
@@ -174,7 +175,7 @@ impl ClosingLines {
                     lines.filter(|line| !line.trim().is_empty())
                 };
                 // The success must be near the end: after many more lines it is not the close of the run.
-                let closes = text.lines().count() - line <= CLOSING * 4 && following().count() < CLOSING;
+                let closes = count_lines(text) - line <= CLOSING * 4 && following().count() < CLOSING;
                 let mut around = text.lines().take(1).chain(following());
                 match closes && !around.any(|line| WORDINGS.cut_off.occur_in(line)) {
                     true => ReportedResult::Passed(runner.purpose),
