@@ -114,7 +114,10 @@ pub(super) fn end(
         CallCommand::Nothing => return flagged(answer, result),
     };
     let texts = answer.texts();
-    let all: String = texts.iter().map(|text| text.get()).collect();
+    let all = match texts[..] {
+        [text] => text.get(),
+        _ => texts.iter().map(|text| text.get()).collect::<String>().into(),
+    };
     // The wrapper would hide the first and the last line of the output.
     let text = all.strip_prefix("<untrusted_context>\n").unwrap_or(&all);
     let text = text.trim_end().trim_end_matches("</untrusted_context>");

@@ -15,7 +15,7 @@ use crate::agents::wordings::{self, UserText};
 use crate::agents::{commands, secret_files, todo};
 use crate::redact::{self, Redactor};
 use crate::transcript::{
-    AgentKind, AnswerContent, AnswerPartKind as Answer, SaidPart, ToolResult, ToolUse, TranscriptPart,
+    AgentKind, AnswerContent, AnswerPartKind as Answer, SaidPart, ToolResult, TranscriptPart,
     TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
@@ -116,8 +116,9 @@ impl MessageReader<'_> {
                     TranscriptPartKind::Result(result) => {
                         let used = said.used.as_ref();
                         let place = used.and_then(|used| calls.get(&(used.turn, used.part.span.start)));
-                        let item = self.result(part, &result, used, place.copied());
-                        ended.extend(item.as_ref().and_then(|item| self.ended(item, part)));
+                        let text = part.text();
+                        let item = self.result(said, &result, place.copied(), &text);
+                        ended.extend(item.as_ref().and_then(|item| self.ended(item, &text)));
                         items.extend(item);
                         self.spoken(said, &mut items);
                     }
@@ -334,14 +335,15 @@ impl MessageReader<'_> {
         }
     }
 
-    /// Reads a result. `used` is the call that it answers, and `place` the position of that call.
+    /// Reads a result with its text. `place` is the position of the call that it answers.
     fn result(
         &self,
-        part: &TranscriptPart<'_>,
+        said: &SaidPart<'_>,
         result: &ToolResult<'_>,
-        used: Option<&ToolUse<'_>>,
         place: Option<ItemPosition>,
+        text: &str,
     ) -> Option<IndexedItem> {
+        let part = &said.part;
         let call = place.and_then(|place| self.call_at(place));
         match call {
             Some(call) if call.kind == ToolKind::Todo => {
@@ -351,16 +353,17 @@ impl MessageReader<'_> {
             Some(call) if call.kind == ToolKind::Own => return None,
             _ => {}
         }
-        let end = used.filter(|_| call.is_some()).map(|used| used.end(self.agent));
+        let used = said.used.filter(|_| call.is_some());
+        let end = used.map(|used| used.end(self.agent));
         Some(IndexedItem::Result(IndexedResult {
             call: place,
             bytes: part.texts().iter().map(|text| text.raw().len()).sum(),
-            ..self.outcome(call, end.unwrap_or_default(), &part.text())
+            ..self.outcome(call, end.unwrap_or_default(), text)
         }))
     }
 
     /// The end of a command in the background that a result reports.
-    fn ended(&self, item: &IndexedItem, part: &TranscriptPart<'_>) -> Option<BackgroundEnd> {
+    fn ended(&self, item: &IndexedItem, text: &str) -> Option<BackgroundEnd> {
         let IndexedItem::Result(result) = item else {
             return None;
         };
@@ -370,7 +373,7 @@ impl MessageReader<'_> {
             _ if result.not_run || result.end.is_running => None,
             Some(call) if call.stops => Some(BackgroundEnd::with(id, None)),
             Some(_) if result.end.code.is_some() => Some(BackgroundEnd::with(id, result.end.code)),
-            _ => BackgroundEnd::read(&part.text()).map(|end| BackgroundEnd {
+            _ => BackgroundEnd::read(text).map(|end| BackgroundEnd {
                 id: end.id.or(id),
                 ..end
             }),

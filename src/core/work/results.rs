@@ -6,6 +6,7 @@ use super::reader::MessageReader;
 use crate::agents::ending::LineEnd;
 use crate::agents::tools::ToolKind;
 use crate::agents::{background, commands, may_run_commands, outcomes, surroundings, wordings};
+use crate::text::prose::count_lines;
 
 /// Maximum size of a kept error, patch or trace in bytes: about 600 tokens.
 const DETAIL: usize = 2400;
@@ -78,9 +79,7 @@ impl MessageReader<'_> {
                 outcome,
             );
         } else {
-            let breaks = memchr::memchr_iter(b'\n', text.as_bytes()).count();
-            let lines = breaks + usize::from(!text.is_empty() && !text.ends_with('\n'));
-            outcome.lines.push(format!("{lines} lines"));
+            outcome.lines.push(format!("{} lines", count_lines(text)));
         }
     }
 
