@@ -116,7 +116,8 @@ pub(super) fn bare(command: &str) -> &str {
             rest = value[quoted.unwrap_or(word.len() - name.len() - 1)..].trim_start();
             continue;
         }
-        for prefix in &WORDS.prefixes {
+        let begins = |words: &[&str]| words.first() == Some(&word);
+        for prefix in WORDS.prefixes.iter().filter(|prefix| begins(&prefix.words)) {
             if let Some(tail) = after_words(rest, &prefix.words, prefix.more) {
                 rest = tail;
                 continue 'again;
