@@ -105,7 +105,7 @@ pub(super) fn purpose(words: &[&str]) -> Option<CommandPurpose> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(super) struct ShellWords {
-    pub(super) prefixes: Vec<CommandPrefix>,
+    pub(super) prefixes: Vec<&'static str>,
     pub(super) hiding: Vec<&'static str>,
     pub(super) hides: Vec<&'static str>,
     pub(super) prepare: Vec<&'static str>,
@@ -138,15 +138,6 @@ pub(super) struct ShellWords {
     pub(super) verbosity: Vec<&'static str>,
     pub(super) limits: Vec<&'static str>,
     pub(super) widens: Vec<&'static str>,
-}
-
-/// Words before a command, and how many further words of any kind follow them.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
-pub(super) struct CommandPrefix {
-    pub(super) words: Vec<&'static str>,
-    #[serde(default)]
-    pub(super) more: usize,
 }
 
 /// Words of a git command that only lists, or tries out a change.

@@ -16,9 +16,10 @@ use self::services::may_stop;
 pub use self::services::{asks_services, stops};
 pub use self::shown::ShownOutput;
 use self::shown::{is_last_program, is_matched, shown};
-use self::single::{Purpose, asks, name_of_program, prepares, program, purpose, step_looks, without_quoted};
+use self::single::{Purpose, asks, name_of_program, prepares, purpose, step_looks, without_quoted};
 pub use self::single::{
-    aim, is_misread, is_probe, is_program, is_read_only, is_silent_if_good, name_of, program_of, says_if_bad,
+    aim, hidden_words, is_misread, is_probe, is_program, is_read_only, is_silent_if_good,
+    may_hide, name_of, program_of, says_if_bad,
 };
 use self::steps::{CommandJoint, Step, bare, steps};
 pub use self::texts::without_texts;
@@ -303,14 +304,6 @@ pub fn prints_own_text(line: &str) -> bool {
         && steps(line).iter().all(own)
 }
 
-/// Whether a line may run commands that are not recognised: in words, loops and branches, by another shell,
-/// after a here-document.
-pub fn may_hide(line: &str) -> bool {
-    // In quotes, `for` and `if` are words of a message.
-    WORDS.hiding.iter().any(|mark| line.contains(mark))
-        || hidden_words(&without_quoted(line)).any(|word| WORDS.hides.contains(&word))
-}
-
 /// Whether a line runs checks of one purpose more than once, even after a here-document or in a loop.
 pub fn checks_again(line: &str) -> bool {
     let steps = line.split(['\n', ';', '&', '|']);
@@ -321,13 +314,6 @@ pub fn checks_again(line: &str) -> bool {
         seen.push(purpose);
         is_again
     })
-}
-
-/// Splits a line into words, including those inside quotes.
-pub fn hidden_words(line: &str) -> impl Iterator<Item = &str> {
-    let cut =
-        |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"' | '`' | '$');
-    line.split(cut).filter(|word| !word.is_empty()).map(program)
 }
 
 /// Directory at the end of a line, relative to that at its beginning.

@@ -31,10 +31,12 @@ fn redirects(line: &str) -> bool {
 
 /// Whether a single command changes no file.
 pub(super) fn step_looks(command: &str) -> bool {
+    let command = &*without_options(command);
     let mut words = command.split_whitespace();
     let first = words.next().unwrap_or_default();
     let name = first.rsplit('/').next().unwrap_or(first);
-    let rest: Vec<&str> = words.collect();
+    // This option of npm selects a workspace.
+    let rest: Vec<&str> = words.filter(|word| name != "npm" || *word != "-w").collect();
     let has = |some: &[&str]| rest.iter().any(|word| some.iter().any(|one| word == one));
     if let Some(row) = WORDS.looks_without.iter().find(|row| row.name == name) {
         // The suffix of the backup may follow the option without a blank, so the words are compared by their
@@ -177,6 +179,7 @@ pub(super) struct Purpose {
 }
 
 pub(super) fn purpose(command: &str) -> Option<Purpose> {
+    let command = &*without_options(command);
     if git_lists(command) {
         return None;
     }
@@ -186,7 +189,28 @@ pub(super) fn purpose(command: &str) -> Option<Purpose> {
     match (own, table_purpose(command)) {
         (Some(own), known) if own.of != CommandPurpose::Script && known != Some(own.of) => Some(own),
         (_, Some(of)) => Some(Purpose { of, is_own: false }),
-        (own, None) => own.or_else(|| purpose(&as_npm_script(command)?)),
+        (own, None) => own.or_else(|| run_by_manager(command)),
+    }
+}
+
+/// A command without options between its program and its subcommand: `git -C app commit`, `pnpm --filter web test`.
+pub(super) fn without_options(command: &str) -> Cow<'_, str> {
+    let (first, rest) = command.trim().split_once(char::is_whitespace).unwrap_or_default();
+    let is_manager = matches!(first, "npm" | "pnpm" | "yarn");
+    let (mut words, mut is_shorter) = (rest.split_whitespace().peekable(), false);
+    // For pnpm, `-w` is an option without a value.
+    let has_value = |word: &str| targets::takes_next(word) || first == "npm" && word == "-w";
+    // A name after a plus selects a toolchain of Rust.
+    let is_option = |word: &str| word.starts_with('+') || is_manager && word.starts_with('-');
+    while let Some(word) = words.next_if(|word| has_value(word) || is_option(word)) {
+        is_shorter = true;
+        if has_value(word) {
+            words.next();
+        }
+    }
+    match is_shorter && words.peek().is_some() {
+        true => words.fold(first.to_owned(), |all, word| all + " " + word).into(),
+        false => command.into(),
     }
 }
 
@@ -195,12 +219,19 @@ pub(super) fn asks(command: &str) -> bool {
     command.split_whitespace().any(|word| WORDS.asks.contains(&word))
 }
 
-/// Rewrites `yarn build` and `pnpm lint` as `npm run build` and `npm run lint`.
-fn as_npm_script(command: &str) -> Option<String> {
-    let (first, rest) = command.trim().split_once(char::is_whitespace)?;
+/// Purpose of the program or the script that a package manager runs: `pnpm vitest`, `yarn build`, `pnpm -r exec tsc`.
+fn run_by_manager(command: &str) -> Option<Purpose> {
+    let plain = bare(command);
+    if plain.len() < command.len() {
+        return purpose(plain);
+    }
+    let (first, rest) = plain.split_once(char::is_whitespace)?;
     let second = rest.split_whitespace().next()?;
-    let is_script = matches!(first, "yarn" | "pnpm") && !matches!(second, "run" | "add" | "install" | "test");
-    is_script.then(|| format!("npm run {rest}"))
+    if !matches!(first, "yarn" | "pnpm") || matches!(second, "run" | "add" | "install" | "test") {
+        return None;
+    }
+    let of = table_purpose(rest).map(|of| Purpose { of, is_own: false });
+    of.or_else(|| purpose(&format!("npm run {rest}")))
 }
 
 /// Purpose of a command in the table.
@@ -213,14 +244,6 @@ fn table_purpose(command: &str) -> Option<CommandPurpose> {
         "pnpm" | "yarn" => "npm",
         other => other,
     };
-    // `cargo +nightly test`
-    if words.get(1).is_some_and(|word| word.starts_with('+')) {
-        words.remove(1);
-    }
-    // `npm --prefix web test`
-    while words.len() > 2 && targets::takes_next(words[1]) {
-        words.drain(1..3);
-    }
     command_table::purpose(&words)
 }
 
@@ -314,6 +337,21 @@ pub fn name_of(command: &str) -> String {
         }
     }
     kept.join(" ")
+}
+
+/// Whether a line may run commands that are not recognised: in words, loops and branches, by another shell,
+/// after a here-document.
+pub fn may_hide(line: &str) -> bool {
+    // In quotes, `for` and `if` are words of a message.
+    WORDS.hiding.iter().any(|mark| line.contains(mark))
+        || hidden_words(&without_quoted(line)).any(|word| WORDS.hides.contains(&word))
+}
+
+/// Splits a line into words, including those inside quotes.
+pub fn hidden_words(line: &str) -> impl Iterator<Item = &str> {
+    let cut =
+        |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"' | '`' | '$');
+    line.split(cut).filter(|word| !word.is_empty()).map(program)
 }
 
 /// A line without the text in quotes.

@@ -104,7 +104,7 @@ pub(super) fn steps(line: &str) -> Vec<Step<'_>> {
 /// Removes assignments and prefixes from a command.
 pub(super) fn bare(command: &str) -> &str {
     let mut rest = command.trim().trim_start_matches(['(', '{', ' ']);
-    'again: loop {
+    loop {
         let word = rest.split_whitespace().next().unwrap_or_default();
         // `CI=1 make` runs `make`.
         if let Some((name, value)) = rest.split_once('=')
@@ -116,28 +116,20 @@ pub(super) fn bare(command: &str) -> &str {
             rest = value[quoted.unwrap_or(word.len() - name.len() - 1)..].trim_start();
             continue;
         }
-        let begins = |words: &[&str]| words.first() == Some(&word);
-        for prefix in WORDS.prefixes.iter().filter(|prefix| begins(&prefix.words)) {
-            if let Some(tail) = after_words(rest, &prefix.words, prefix.more) {
-                rest = tail;
-                continue 'again;
-            }
+        let mut prefixes = WORDS.prefixes.iter().filter(|prefix| prefix.starts_with(word));
+        match prefixes.find_map(|prefix| after_words(rest, prefix)) {
+            Some(tail) => rest = tail,
+            None => return rest,
         }
-        return rest;
     }
 }
 
-fn after_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
-    let mut rest = text;
-    for word in words {
-        rest = rest.strip_prefix(word)?;
-        if !rest.starts_with(char::is_whitespace) {
-            return None;
-        }
-        rest = rest.trim_start();
-    }
-    for _ in 0..more {
-        rest = rest.split_once(char::is_whitespace)?.1.trim_start();
-    }
-    Some(rest)
+fn after_words<'a>(text: &'a str, words: &str) -> Option<&'a str> {
+    words.split(' ').try_fold(text, |rest, word| {
+        let after = match word {
+            "*" => &rest[rest.find(char::is_whitespace)?..],
+            word => rest.strip_prefix(word)?,
+        };
+        after.starts_with(char::is_whitespace).then(|| after.trim_start())
+    })
 }

@@ -57,6 +57,8 @@ fn commands_that_change_no_file_are_distinguished_from_those_that_may() {
         "sed -n 1,20p a.rs",
         "find . -name '*.rs'",
         "git branch --show-current",
+        "npm test -w web",
+        "git -C app status",
         "",
     ] {
         assert!(is_read_only(line), "{line}");
@@ -118,6 +120,21 @@ fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
         ("./manage.py migrate", CommandPurpose::Migrate),
         ("cargo xtask ci", CommandPurpose::Script),
         ("vendor/bin/phpunit", CommandPurpose::Test),
+        ("pnpm --filter @shop/web test", CommandPurpose::Test),
+        ("pnpm -F web run build", CommandPurpose::Build),
+        ("pnpm --filter web exec tsc --noEmit", CommandPurpose::Lint),
+        ("pnpm -w lint", CommandPurpose::Lint),
+        ("pnpm -r test", CommandPurpose::Test),
+        ("pnpm vitest run", CommandPurpose::Test),
+        ("npm -w web test", CommandPurpose::Test),
+        ("npm run test --workspace web", CommandPurpose::Test),
+        ("npm -g install jq", CommandPurpose::Install),
+        ("yarn workspace web build", CommandPurpose::Build),
+        ("yarn jest", CommandPurpose::Test),
+        ("git -C app commit -m x", CommandPurpose::Git),
+        ("mix format --check-formatted", CommandPurpose::Lint),
+        ("bash -n run.sh", CommandPurpose::Lint),
+        ("npx turbo run test", CommandPurpose::Test),
     ] {
         assert_eq!(runs(line).first().map(|run| run.purpose), Some(purpose), "{line}");
     }
@@ -134,6 +151,7 @@ fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
         "git tag -l 'v1*'",
         "git tag --sort=-creatordate",
         "git tag --contains 1a2b3c4",
+        "git -C app tag -l",
         "git push --dry-run origin main",
         "git push -n",
         "git stash list",
