@@ -18,7 +18,7 @@ pub use self::shown::ShownOutput;
 use self::shown::{is_last_program, is_matched, shown};
 use self::single::{Purpose, asks, name_of_program, prepares, purpose, step_looks, without_quoted};
 pub use self::single::{
-    aim, hidden_words, is_misread, is_probe, is_program, is_read_only, is_silent_if_good,
+    aim, hidden_words, is_by_shell, is_misread, is_probe, is_program, is_read_only, is_silent_if_good,
     may_hide, name_of, program_of, says_if_bad,
 };
 use self::steps::{CommandJoint, Step, bare, steps};
@@ -160,7 +160,7 @@ fn compounds(steps: &[Step<'_>]) -> Vec<bool> {
 /// Whether the command at `i` leaves the closing lines of the output to the one at `at`.
 fn leaves_closing(steps: &[Step<'_>], i: usize, at: usize, purpose: CommandPurpose) -> bool {
     let Step { plain, joint, .. } = steps[i];
-    let leads = i < at && joint == CommandJoint::And && formats(plain);
+    let leads = i < at && joint == CommandJoint::And && (formats(plain) || checks_nothing(plain));
     leads || is_other_check(plain, purpose) || adds_nothing(steps, i)
 }
 
@@ -183,6 +183,15 @@ fn purpose_of(plain: &str) -> Option<CommandPurpose> {
 fn formats(plain: &str) -> bool {
     let mut first = plain.split_whitespace().take(3);
     first.any(|word| matches!(word, "fmt" | "format" | "gofmt"))
+}
+
+/// Whether a command surely runs no check, and prints no stored text.
+fn checks_nothing(plain: &str) -> bool {
+    const OTHERS: [&str; 3] = ["exec", "run", "ssh"];
+    use CommandPurpose::{Install, Serve};
+    let is_plain = purpose_of(plain).is_none_or(|of| matches!(of, Install | Serve));
+    let runs_other = || plain.split_whitespace().any(|word| OTHERS.contains(&word));
+    is_plain && !runs_other() && !prints_stored(name_of_program(plain), plain)
 }
 
 /// Purpose of the last command that `&&` joins to the first one, if its closing lines prove the first one's success.
@@ -308,7 +317,8 @@ pub fn prints_own_text(line: &str) -> bool {
 pub fn checks_again(line: &str) -> bool {
     let steps = line.split(['\n', ';', '&', '|']);
     let mut seen = Vec::new();
-    let mut purposes = steps.filter_map(|step| purpose_of(bare(step)).filter(|of| of.verifies()));
+    let purpose = |step| purpose_of(bare(unparenthesised(step))).filter(|of| of.verifies());
+    let mut purposes = steps.filter_map(purpose);
     purposes.any(|purpose| {
         let is_again = seen.contains(&purpose);
         seen.push(purpose);

@@ -141,10 +141,14 @@ pub fn is_program(line: &str) -> bool {
 /// Whether a line of output is the complaint of a shell that could not read its command, and so ran nothing of it.
 pub fn is_misread(line: &str) -> bool {
     let small = line.to_lowercase();
-    let by_shell = WORDS
-        .shells
-        .contains(&program(line.split(':').next().unwrap_or_default()));
-    by_shell && WORDS.misread.iter().any(|words| small.contains(words)) || small.contains("parsererror")
+    is_by_shell(line) && WORDS.misread.iter().any(|words| small.contains(words))
+        || small.contains("parsererror")
+}
+
+/// Whether a line of output begins with the name of a shell, as its complaints do.
+pub fn is_by_shell(line: &str) -> bool {
+    let name = program(line.split(':').next().unwrap_or_default());
+    WORDS.shells.contains(&name)
 }
 
 /// The last command of a line that does more than print, filter or prepare, as [`name_of`] it.
@@ -253,12 +257,14 @@ pub fn is_silent_if_good(command: &str) -> bool {
     let program = words
         .next()
         .map(|program| program.rsplit('/').next().unwrap_or(program));
-    matches!(
-        (program, words.next()),
-        (Some("go"), Some("build" | "vet"))
-            | (Some("mix"), Some("compile"))
-            | (Some("tsc" | "eslint" | "shellcheck"), _)
-    )
+    // A program that is stopped reports nothing either.
+    !command.contains("timeout ")
+        && matches!(
+            (program, words.next()),
+            (Some("go"), Some("build" | "vet"))
+                | (Some("mix"), Some("compile"))
+                | (Some("tsc" | "eslint" | "shellcheck"), _)
+        )
 }
 
 /// Whether a command that fails always ends its output with a line that reports it, and that the tables know.

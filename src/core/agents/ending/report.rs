@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use regex::RegexSet;
 
 use super::exit_lines::RUNNERS;
-use crate::agents::commands::CommandPurpose;
-use crate::agents::outcomes::WORDINGS;
+use crate::agents::commands::{self, CommandPurpose};
+use crate::agents::outcomes::{self, WORDINGS};
 use crate::text::prose::count_lines;
 
 /// Number of lines at the start that are examined. Lines between the two ends are skipped, to bound the work.
@@ -164,7 +164,7 @@ impl ClosingLines {
             .passed
             .and_then(|(at, line)| Some((at, RUNNERS.get(at)?, line)));
         match passed {
-            None if self.failed.is_empty() => ReportedResult::Silent,
+            None if self.failed.is_empty() && !only_lacks_program(text) => ReportedResult::Silent,
             None => ReportedResult::Failed,
             Some(_) if self.last_failed => ReportedResult::Failed,
             Some((at, runner, _)) if runner.by_parts && self.failed.contains(&at) => ReportedResult::Failed,
@@ -184,6 +184,13 @@ impl ClosingLines {
             }
         }
     }
+}
+
+/// Whether an output is nothing but the complaint of a shell that it did not find the program.
+fn only_lacks_program(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let is_lacking = |line: &str| commands::is_by_shell(line) && outcomes::lacks_program(line);
+    lines.next().is_some_and(is_lacking) && lines.next().is_none()
 }
 
 /// Removes colors, margins and double spaces from a line.

@@ -141,7 +141,7 @@ fn a_program_that_always_reports_its_failure_passed_without_a_word() {
         (
             "make lint 2>&1 | tail -5",
             "bash: make: command not found",
-            Unknown,
+            Failed(None),
         ),
         ("timeout 9 make lint 2>&1 | tail -5", "checked", Unknown),
         (

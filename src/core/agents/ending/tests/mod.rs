@@ -309,6 +309,11 @@ fn behind_a_tail_the_closing_lines_decide() {
         RunEnd::Failed(None)
     );
     assert_eq!(ended("go test ./... 2>&1 | tail -5", "PASS"), RunEnd::Unknown);
+    let missing = "bash: line 1: pytest: command not found";
+    assert_eq!(ended("pytest 2>&1 | tail -5", missing), RunEnd::Failed(None));
+    // A stopped compiler is as silent as one that found nothing.
+    assert_eq!(ended("npx tsc -b 2>&1 | tail -5", ""), RunEnd::Passed);
+    assert_eq!(ended("timeout 9 npx tsc -b 2>&1 | tail -5", ""), RunEnd::Unknown);
     // The filter may have removed a failure.
     assert_eq!(ended("go test ./... 2>&1 | grep ok", passed), RunEnd::Unknown);
     assert_eq!(ended("go test ./... | tail -5; ./other", passed), RunEnd::Unknown);

@@ -60,6 +60,38 @@ fn closing_lines_of_different_kinds_belong_to_different_checks() {
 }
 
 #[test]
+fn a_command_that_checks_nothing_leaves_the_closing_lines_to_the_one_after_it() {
+    use RunEnd::{Passed, Unknown};
+    let passed = "> vitest run\n\n Test Files  7 passed (7)\n      Tests  22 passed (22)";
+    for (before, expected) in [
+        ("nvm use >/dev/null", Passed),
+        ("rm -rf dist", Passed),
+        ("docker compose up -d", Passed),
+        ("npm ci", Passed),
+        ("docker compose exec app pnpm test", Unknown),
+        ("ssh host pnpm test", Unknown),
+        ("cat last.log", Unknown),
+        ("./run.sh", Unknown),
+    ] {
+        let line = format!("{before} && pnpm test");
+        assert_eq!(ends(&line, passed).last(), Some(&expected), "{line}");
+    }
+}
+
+#[test]
+fn the_second_of_two_checks_is_not_blamed_for_the_first() {
+    let text = "Tests:       1 failed, 2 passed, 3 total\nTests:       3 passed, 3 total";
+    for line in [
+        "(cd a && npm test); (cd b && npm test)",
+        "(cd a && npm test)\n(cd b && npm test)",
+    ] {
+        let end = silent(line, text).decide();
+        let ends: Vec<RunEnd> = commands::runs(line).iter().map(|run| run.end(&end)).collect();
+        assert_eq!(ends, [RunEnd::Unknown, RunEnd::Unknown], "{line}");
+    }
+}
+
+#[test]
 fn git_reports_each_of_its_commands_without_a_code() {
     use RunEnd::{Failed, Passed, Unknown};
     let committed = "[main 1a2b3c4] Add a page\n 1 file changed, 2 insertions(+)\n create mode 100644 a.md";
