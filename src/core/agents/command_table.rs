@@ -124,6 +124,7 @@ pub(super) struct ShellWords {
     pub(super) rewrites: Vec<&'static str>,
     pub(super) checks: Vec<&'static str>,
     pub(super) undoes: Vec<&'static str>,
+    pub(super) git_keeps: Vec<NamedWords>,
     pub(super) prints: Vec<&'static str>,
     pub(super) filters: Vec<&'static str>,
     pub(super) git_prints: Vec<&'static str>,

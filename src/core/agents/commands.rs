@@ -8,6 +8,7 @@ mod shown;
 mod single;
 mod steps;
 mod texts;
+mod undone;
 mod working_dirs;
 
 pub use self::coverage::{Coverage, coverage, head_of, may_cover};
@@ -23,6 +24,7 @@ pub use self::single::{
 };
 use self::steps::{CommandJoint, Step, bare, steps};
 pub use self::texts::without_texts;
+pub use self::undone::undone_paths;
 pub use self::working_dirs::joined;
 use self::working_dirs::{WorkingDirs, unparenthesised};
 pub use super::command_table::CommandPurpose;
@@ -338,12 +340,6 @@ pub fn ends_in(line: &str) -> String {
 /// Whether a shell line does nothing but change the directory.
 pub fn only_moves(line: &str) -> bool {
     steps(line).iter().all(|step| bare(step.text).starts_with("cd "))
-}
-
-/// Whether a shell line may remove files or restore older ones, by its words.
-pub fn may_undo(line: &str) -> bool {
-    let mut words = line.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
-    words.any(|word| WORDS.undoes.contains(&word)) && !is_read_only(line)
 }
 
 #[cfg(test)]

@@ -87,6 +87,15 @@ pub(super) fn is_whole_word(text: &str, place: Range<usize>) -> bool {
     !text[place.end..].starts_with(is_letter) && !text[..place.start].ends_with(is_letter)
 }
 
+/// Whether a string contains a path, or the end of one, and not only as a part of another name.
+pub fn has_path(text: &str, path: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    text.match_indices(path).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + path.len()..]);
+        !before.ends_with(|c| is_part(c) || c == '.') && !after.trim_start_matches('.').starts_with(is_part)
+    })
+}
+
 /// Puts a string on one line of at most `bytes` bytes, with `…` if it was cut.
 pub fn one_line(text: &str, bytes: usize) -> String {
     let mut line = String::with_capacity(bytes.min(text.len()) + 4);

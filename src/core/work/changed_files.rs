@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::SeenChange;
 use crate::agents::files::FileChange;
+use crate::text::prose::has_path;
 
 /// Maximum number of comparisons between words of commands and paths; beyond it, any file counts as uncertain.
 ///
@@ -82,8 +83,7 @@ impl ChangedFiles {
         let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
         if index == self.all.len() {
             // A file that a command may have removed existed before the work began, so it is not certainly new.
-            let was_there = |word: &String| path.contains(word.as_str()) || word.contains(&path);
-            let may_be_old = self.any_gone || self.gone.iter().any(was_there);
+            let may_be_old = self.any_gone || self.gone.iter().any(|gone| is_same(gone, &path));
             let change = match change {
                 FileChange::Created if may_be_old => FileChange::Written,
                 change => change,
@@ -99,28 +99,17 @@ impl ChangedFiles {
         &mut self.all[index]
     }
 
-    /// Marks the files that a command may have removed or restored to an earlier state.
-    pub(crate) fn undone(&mut self, command: &str) {
-        let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
-        let words = || command.split(cuts).filter(|word| !word.starts_with('-'));
-        let begins_branch = command.contains("checkout -b") || command.contains("switch -c");
-        let bare = words().map(|word| word.trim_matches(['/', '*', '.']));
-        let named: Vec<&str> = bare.filter(|word| !word.is_empty()).collect();
-        let is_any = |word: &str| matches!(word, "." | "./" | "*" | "..") || word.contains('$');
-        // Any git command may restore files, except one that begins a branch.
-        let anything = words().any(|word| is_any(word) || word == "git" && !begins_branch);
+    /// Marks the files that a command may have removed or restored to an earlier state. An empty path stands for any.
+    pub(crate) fn undone(&mut self, named: &[String]) {
         // Beyond the limit, every file counts as uncertain, so that a long session loses certainty and not time.
         self.looks += self.all.len().saturating_mul(named.len());
-        let anything = anything || self.looks > MOST_LOOKS;
+        let anything = self.looks > MOST_LOOKS || named.iter().any(String::is_empty);
         self.any_gone = self.any_gone || anything || self.gone.len() > MOST_GONE;
         if !self.any_gone {
-            self.gone.extend(named.iter().map(|word| (*word).to_owned()));
+            self.gone.extend_from_slice(named);
         }
         for file in self.all.iter_mut().filter(|file| !file.uncertain) {
-            let mut named = named.iter();
-            // In both directions: a command may name a directory of the file, or its path from another directory.
-            let is_named = named.any(|word| file.path.contains(word) || word.contains(&file.path));
-            file.uncertain = anything || is_named;
+            file.uncertain = anything || named.iter().any(|named| is_same(named, &file.path));
         }
     }
 
@@ -152,6 +141,11 @@ impl ChangedFiles {
     }
 }
 
+/// Whether two paths from unknown directories may be the same, or one a directory of the other.
+fn is_same(a: &str, b: &str) -> bool {
+    has_path(a, b) || has_path(b, a)
+}
+
 /// The net effect of all changes of a file; `None` if it was created and deleted.
 fn net(file: &FileHistory) -> Option<FileChange> {
     Some(match (file.first, file.last) {
@@ -179,7 +173,7 @@ mod tests {
         for path in ["src/a.rs", "src/b.rs"] {
             files.add(path.to_owned(), FileChange::Written, made.clone());
         }
-        files.undone("rm -f src/a.rs");
+        files.undone(&["src/a.rs".to_owned()]);
         let paths = |is_certain| -> Vec<String> {
             let changes = files.all(is_certain).into_iter();
             changes.map(|change| change.path).collect()

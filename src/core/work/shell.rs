@@ -38,8 +38,8 @@ impl<'i> TranscriptWalk<'i> {
                 self.file(self.whereabouts.relative(path), *change, turn);
             }
         }
-        if commands::may_undo(command) {
-            self.files.undone(command);
+        if !call.is_read_only {
+            self.files.undone(&commands::undone_paths(command));
         }
         // The directory at the start of the line; `advance` then moves the shell to the one at its end.
         let begins = self.shell_directory.before(call, &self.whereabouts);

@@ -146,7 +146,7 @@ impl<'i> TranscriptWalk<'i> {
         self.runs.clear();
         self.failures.mark_all_unknown(turn);
         // The missing calls may have removed any file.
-        self.files.undone("*");
+        self.files.undone(&[String::new()]);
         self.may_change(false);
     }
 
