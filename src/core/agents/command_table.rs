@@ -133,6 +133,7 @@ pub(super) struct ShellWords {
     pub(super) git_complaints: Vec<&'static str>,
     pub(super) git_failures: Vec<&'static str>,
     pub(super) git_successes: Vec<NamedWords>,
+    pub(super) git_idle: Vec<NamedWords>,
     pub(super) quiet: Vec<&'static str>,
     pub(super) stops: Vec<&'static str>,
     pub(super) stops_with: Vec<&'static str>,

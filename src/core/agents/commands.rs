@@ -23,7 +23,7 @@ pub use self::single::{
     may_hide, name_of, program_of, says_if_bad,
 };
 use self::steps::{CommandJoint, Step, bare, steps};
-pub use self::texts::without_texts;
+pub use self::texts::{without_git_directories, without_texts};
 pub use self::undone::undone_paths;
 pub use self::working_dirs::joined;
 use self::working_dirs::{WorkingDirs, unparenthesised};

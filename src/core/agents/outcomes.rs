@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::commands::without_git_directories;
 use crate::text::cut::cut;
 use crate::text::phrases::Wordings;
 use crate::text::table;
@@ -164,6 +165,7 @@ fn entered_branch(line: &str) -> Option<&str> {
 pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
     /// Maximum number of lines that are examined.
     const LINES: usize = 400;
+    let command = &*without_git_directories(command);
     let mut found = Vec::new();
     // Lines count only for the command that prints them, because files and logs may quote them.
     let asks = |what: &str| command.contains(what);
@@ -341,6 +343,10 @@ mod tests {
         );
         assert_eq!(
             git_reports("git checkout -b new", "Switched to a new branch 'new'"),
+            [branch("new")]
+        );
+        assert_eq!(
+            git_reports("git -C app switch -c new", "Switched to a new branch 'new'"),
             [branch("new")]
         );
         let hash = "a".repeat(40);

@@ -81,6 +81,7 @@ impl SeenEffect {
     /// The effect of the command.
     pub(crate) fn line(&self) -> String {
         let ended = match self.passed {
+            Some(true) if self.is_idle => "changed nothing",
             Some(true) => self.purpose.leaves().unwrap_or("ran"),
             Some(false) => "**failed**",
             None if self.is_running => RUNNING,

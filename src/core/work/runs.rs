@@ -220,6 +220,11 @@ fn identity(effect: &SeenEffect) -> String {
         None => ("", &*effect.command),
     };
     let name = commands::name_of(line);
+    // Only the last change of the branch matters, unless it made one.
+    let is_switch = name.starts_with("git checkout ") || name.starts_with("git switch ");
+    if is_switch && !name.contains(" -b ") && !name.contains(" -c ") {
+        return format!("{directory} git checkout");
+    }
     let is_plain = effect.purpose == CommandPurpose::Serve && !name.starts_with("docker");
     let words = name.split(' ').take_while(|word| !word.starts_with('-'));
     match is_plain && name.split(' ').nth(1).is_some_and(|word| !word.starts_with('-')) {

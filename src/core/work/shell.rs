@@ -12,9 +12,14 @@ use super::whereabouts::ShellPlace;
 use super::{SeenCommand, SeenVerification};
 use crate::agents::commands::{self, CommandPurpose, Coverage, ShellCommand};
 use crate::agents::ending::{LineEnd, RunEnd};
+use crate::agents::surroundings;
 
-/// The command whose arguments do not distinguish it from an earlier one.
-const COMMIT: &str = "git commit";
+/// Git commands whose arguments do not distinguish them from an earlier one, with their common names.
+const ALIKE: [(&str, &str); 3] = [
+    ("git commit", "git commit"),
+    ("git checkout", "git checkout"),
+    ("git switch", "git checkout"),
+];
 
 impl<'i> TranscriptWalk<'i> {
     pub(super) fn shell(&mut self, done: &CompletedCall<'i>) {
@@ -78,12 +83,23 @@ impl<'i> TranscriptWalk<'i> {
         }
         self.services(command, outcome);
         self.shell_effects(done, &runs, &keyed, &end);
+        self.git(command, outcome);
+        // The line's exit code holds even if the index kept only a part of the line.
+        self.note(done, outcome.end.code, &keyed);
+    }
+
+    /// Applies git's reports, unless the line names the directory of another repository.
+    fn git(&mut self, command: &str, outcome: &IndexedResult) {
+        let named = command.split("git -C ").skip(1);
+        let mut named = named.filter_map(|after| after.split_whitespace().next());
+        if named.any(|path| surroundings::is_absolute(&self.whereabouts.inside(path))) {
+            return;
+        }
         for reply in &outcome.git {
             if self.repository.apply(reply) {
                 self.committed = Some(self.group);
             }
         }
-        self.note(done, exit, &keyed);
     }
 
     /// Records whether a line stops the services of earlier lines, and whether they answer it.
@@ -127,6 +143,7 @@ impl<'i> TranscriptWalk<'i> {
                     passed: run.end(end).passed(),
                     is_running: end.is_running || run.is_detached,
                     may_have_ended: is_service && done.outcome.is_error(),
+                    is_idle: end.git.is_idle(run.text),
                     hides_failure: run.hides_failure,
                     lines: lines.to_vec(),
                     by_user: done.call.by_user,
@@ -146,9 +163,9 @@ impl<'i> TranscriptWalk<'i> {
         let mut keyed = Vec::with_capacity(runs.len());
         for run in runs {
             let mut name = commands::name_of(run.text);
-            // A commit with any message and options takes the place of one that failed.
-            if name.starts_with(COMMIT) {
-                name.truncate(COMMIT.len());
+            // A commit with any message and options takes the place of one that failed, as any change of the branch does.
+            if let Some((_, common)) = ALIKE.iter().find(|(begins, _)| name.starts_with(begins)) {
+                (*common).clone_into(&mut name);
             }
             let key = RunKey {
                 purpose: run.purpose,

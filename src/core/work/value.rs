@@ -151,6 +151,8 @@ pub struct SeenEffect {
     pub is_running: bool,
     /// Whether a command that keeps running may have ended since.
     pub may_have_ended: bool,
+    /// Whether the command reports no change.
+    pub is_idle: bool,
     /// Whether the line hides a failure of the command.
     pub hides_failure: bool,
     /// Lines of the output that name the change.

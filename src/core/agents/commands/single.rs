@@ -184,7 +184,7 @@ pub(super) struct Purpose {
 
 pub(super) fn purpose(command: &str) -> Option<Purpose> {
     let command = &*without_options(command);
-    if git_lists(command) {
+    if git_lists(command) || restores_files(command) {
         return None;
     }
     let own = targets::purpose(command).map(|of| Purpose { of, is_own: true });
@@ -195,6 +195,13 @@ pub(super) fn purpose(command: &str) -> Option<Purpose> {
         (_, Some(of)) => Some(Purpose { of, is_own: false }),
         (own, None) => own.or_else(|| run_by_manager(command)),
     }
+}
+
+/// Whether a git command brings back files instead of a branch.
+fn restores_files(command: &str) -> bool {
+    let arguments = command.strip_prefix("git checkout ").unwrap_or_default();
+    let mut words = arguments.split_whitespace();
+    !arguments.starts_with("-b") && words.any(|word| word == "--" || word.contains('.'))
 }
 
 /// A command without options between its program and its subcommand: `git -C app commit`, `pnpm --filter web test`.

@@ -54,6 +54,13 @@ pub fn without_texts(line: &str) -> Cow<'_, str> {
     })
 }
 
+/// A line whose git commands do not name the directory that they run in.
+pub fn without_git_directories(line: &str) -> Cow<'_, str> {
+    replaced(Cow::Borrowed(line), "git -C ", |_, after| {
+        Some(("git ".to_owned(), after.split_once(' ')?.1))
+    })
+}
+
 /// Replaces each piece that begins with `opens`, if `short` returns a shorter one and the rest of the line.
 fn replaced<'l>(
     line: Cow<'l, str>,

@@ -16,7 +16,11 @@ pub(super) fn complains(command: &str, text: &str) -> bool {
 }
 
 fn has_line(text: &str, begins: &[&str]) -> bool {
-    lines(text).any(|line| begins.iter().any(|begins| line.starts_with(begins)))
+    lines(text).any(|line| self::begins(line, begins))
+}
+
+fn begins(line: &str, with: &[&str]) -> bool {
+    with.iter().any(|words| line.starts_with(words))
 }
 
 /// Git's reports about the commands of a line.
@@ -26,6 +30,8 @@ pub(crate) struct GitEnds {
     succeeded: u16,
     /// Whether the line has one git command, which failed.
     pub(super) has_failed: bool,
+    /// The commands of `git_idle` that report no change, as bits.
+    idle: u16,
 }
 
 impl GitEnds {
@@ -34,35 +40,55 @@ impl GitEnds {
         if !command.contains("git ") {
             return Self::default();
         }
+        let command = &*commands::without_git_directories(command);
         let succeeds = |row: &NamedWords| {
             // The words may also be part of a message, and then count once more.
             let ran = command.matches(&format!("git {}", row.name)).count();
             let says = |line: &&str| match row.words[..] {
                 [] => names_commit(line),
-                ref begins => {
-                    begins.iter().any(|begins| line.starts_with(begins))
-                        || row.name == "push" && updates_ref(line)
-                }
+                ref words => begins(line, words) || row.name == "push" && updates_ref(line),
             };
             let is_commit = row.name == "commit";
             let is_said = ran > 0 && lines(text).filter(says).count() >= ran;
             (is_said || is_commit && shows_commit(command, text)) && (is_commit || !complains(command, text))
         };
-        let rows = WORDS.git_successes.iter().enumerate();
+        let is_idle = |row: &NamedWords| {
+            let ran = command.matches(&format!("git {}", row.name)).count();
+            let said = lines(text).filter(|line| begins(line, &row.words)).count();
+            // A pull reports the same as a merge.
+            (1..=said).contains(&ran) && !(row.name == "merge" && command.contains("git pull"))
+        };
         let is_only = command.matches("git ").count() == 1 && !command.contains("git log");
         Self {
-            succeeded: rows.fold(0, |bits, (at, row)| bits | u16::from(succeeds(row)) << at),
+            succeeded: bits(&WORDS.git_successes, succeeds),
             has_failed: is_only && has_line(text, &WORDS.git_failures),
+            idle: bits(&WORDS.git_idle, is_idle),
         }
     }
 
     /// Whether this command succeeded.
     pub(super) fn has_passed(self, command: &str) -> bool {
-        let name = commands::name_of(command);
-        let name = name.strip_prefix("git ").and_then(|rest| rest.split(' ').next());
-        let at = WORDS.git_successes.iter().position(|row| Some(row.name) == name);
-        at.is_some_and(|at| self.succeeded & (1 << at) != 0)
+        has(self.succeeded, &WORDS.git_successes, command)
     }
+
+    /// Whether this command reports no change.
+    pub(crate) fn is_idle(self, command: &str) -> bool {
+        has(self.idle, &WORDS.git_idle, command)
+    }
+}
+
+/// The rows that a condition holds for, as bits.
+fn bits(rows: &[NamedWords], holds: impl Fn(&NamedWords) -> bool) -> u16 {
+    let rows = rows.iter().enumerate();
+    rows.fold(0, |bits, (at, row)| bits | u16::from(holds(row)) << at)
+}
+
+/// Whether the row of a command is among the bits.
+fn has(bits: u16, rows: &[NamedWords], command: &str) -> bool {
+    let name = commands::name_of(&commands::without_git_directories(command));
+    let name = name.strip_prefix("git ").and_then(|rest| rest.split(' ').next());
+    let at = rows.iter().position(|row| Some(row.name) == name);
+    at.is_some_and(|at| bits & (1 << at) != 0)
 }
 
 /// Whether a push reports a new state of a branch: `1a2b3c4..2b3c4d5  main -> main`.

@@ -12,6 +12,43 @@ fn background(line: &str, id: &str) -> Vec<Value> {
 }
 
 #[test]
+fn a_git_command_that_had_nothing_to_do_changed_nothing() {
+    let mut all = vec![user("Push it.")];
+    for (line, text) in [
+        ("git push", "Everything up-to-date"),
+        ("git merge main", "Already up to date."),
+        ("git add -A && git stash", "No local changes to save"),
+        ("git tag v1", ""),
+    ] {
+        all.extend(ran(line, text));
+    }
+    let told = indexed(&all).local(&request(4000)).unwrap();
+    assert_eq!(told.matches(": changed nothing (turn 1").count(), 3, "{told}");
+    assert_contains(&told, "`git tag v1`: repository changed");
+}
+
+#[test]
+fn the_last_change_of_the_branch_is_told() {
+    let mut all = vec![user("Mend it.")];
+    for (line, text) in [
+        ("git checkout -b mend", "Switched to a new branch 'mend'"),
+        ("git checkout old", "Switched to branch 'old'"),
+        ("git checkout -- a.rs", ""),
+        (
+            "git checkout main && git pull",
+            "Switched to branch 'main'\nAlready up to date.",
+        ),
+    ] {
+        all.extend(ran(line, text));
+    }
+    let told = indexed(&all).local(&request(4000)).unwrap();
+    assert_contains(&told, "`git checkout main`: repository changed");
+    assert_lacks(&told, "git checkout old");
+    assert_lacks(&told, "git checkout --");
+    assert_eq!(indexed(&all).seen().branch.as_deref(), Some("main"));
+}
+
+#[test]
 fn a_service_that_was_stopped_or_ended_is_not_told_as_started() {
     let stop = |id: &str| called("KillBash", json!({"shell_id": id}), "{\"success\":true}");
     let output = |id: &str, text: &str| called("BashOutput", json!({"bash_id": id}), text);
