@@ -141,6 +141,7 @@ mod tests {
             turn: 3,
             call: 0,
             is_running: false,
+            directory_unknown: false,
             stale,
         }
     }

@@ -59,8 +59,12 @@ impl SeenVerification {
             Some(false) => "",
             None => "; files may have changed after it",
         };
+        let elsewhere = match self.directory_unknown {
+            true => "; in a directory that is not known",
+            false => "",
+        };
         format!(
-            "{}: {ended}{}{since}",
+            "{}: {ended}{}{elsewhere}{since}",
             code(&self.command),
             place(self.turn, self.call)
         )

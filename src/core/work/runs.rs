@@ -43,9 +43,13 @@ impl VerificationRuns {
             let is_covered = |failed: &RunKey, known: &VerificationRun| {
                 known.verified.passed == Some(false) && is_earlier(known) && key.covers(failed) > Coverage::No
             };
-            self.count_comparisons();
             self.last.retain(|failed, known| !is_covered(failed, known));
         }
+        self.count_comparisons();
+        // In an unknown directory, a command may have run anywhere, so that the later one may be the same.
+        let is_other = |known: &RunKey| known.directory.is(&key.directory).is_some();
+        self.last
+            .retain(|known, _| is_other(known) || key.coverage(known) == Coverage::No);
         self.last.insert(key, run);
     }
 

@@ -10,7 +10,7 @@ use super::runs::{KeyedCommand, RunKey, VerificationRun};
 use super::walk::{MAX_LINE_BYTES, TranscriptWalk};
 use super::whereabouts::ShellPlace;
 use super::{SeenCommand, SeenVerification};
-use crate::agents::commands::{self, CommandPurpose, Coverage, ShellCommand};
+use crate::agents::commands::{self, CommandPurpose, ShellCommand};
 use crate::agents::ending::{LineEnd, RunEnd};
 use crate::agents::surroundings;
 
@@ -153,13 +153,7 @@ impl<'i> TranscriptWalk<'i> {
     }
 
     /// The commands of a line, with the directories that they ran in.
-    ///
-    /// If a directory is unknown, the command may have run anywhere. Then none of its known runs is certainly the last.
-    fn keyed<'r, 'l>(
-        &mut self,
-        runs: &'r [ShellCommand<'l>],
-        begins: &ShellPlace,
-    ) -> Vec<KeyedCommand<'r, 'l>> {
+    fn keyed<'r, 'l>(&self, runs: &'r [ShellCommand<'l>], begins: &ShellPlace) -> Vec<KeyedCommand<'r, 'l>> {
         let mut keyed = Vec::with_capacity(runs.len());
         for run in runs {
             let mut name = commands::name_of(run.text);
@@ -173,9 +167,6 @@ impl<'i> TranscriptWalk<'i> {
                 name,
                 directory: begins.join(&run.directory, &self.whereabouts),
             };
-            if !key.has_place() {
-                self.runs.forget(|known| key.coverage(known) > Coverage::No);
-            }
             keyed.push(KeyedCommand { run, key });
         }
         keyed
@@ -185,7 +176,7 @@ impl<'i> TranscriptWalk<'i> {
     fn ended_run(&mut self, done: &CompletedCall<'_>, keyed: &KeyedCommand<'_, '_>, end: &LineEnd) {
         let KeyedCommand { run, key } = keyed;
         let ended = run.end(end);
-        if run.purpose.verifies() && !run.rewrites && key.has_place() {
+        if run.purpose.verifies() && !run.rewrites {
             let exit = match ended {
                 RunEnd::Passed => end.code,
                 RunEnd::Failed(code) => code,
@@ -197,6 +188,7 @@ impl<'i> TranscriptWalk<'i> {
                 exit,
                 passed: ended.passed(),
                 is_running: ended == RunEnd::Running || run.is_detached,
+                directory_unknown: !key.has_place(),
                 turn: done.turn,
                 call: self.number,
                 stale: None,

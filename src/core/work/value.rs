@@ -83,6 +83,9 @@ pub struct SeenVerification {
     /// Whether the command still ran in the background when last seen.
     #[serde(skip)]
     pub is_running: bool,
+    /// Whether it is unknown which directory the command ran in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub directory_unknown: bool,
     /// Whether a file changed after the run, so that its result may no longer hold; `None` if unknown.
     pub stale: Option<bool>,
 }

@@ -36,6 +36,7 @@ fn run(
         turn: 3,
         call: 9,
         is_running: false,
+        directory_unknown: false,
         stale,
     }
 }

@@ -303,6 +303,7 @@ fn seen() -> SeenFacts {
             turn: 3,
             call: 0,
             is_running: false,
+            directory_unknown: false,
             stale: Some(false),
         }],
         todos: vec![

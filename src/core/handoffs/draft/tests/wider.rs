@@ -1,6 +1,7 @@
 //! Checks of a part that a wider one settles, and checks whose directory is unknown.
 
 use super::*;
+use crate::handoffs::document::Severity;
 
 const FAILED: &str = "Exit code 1\nerror: the door squeaks";
 
@@ -97,6 +98,25 @@ fn a_check_in_an_unknown_directory_settles_nothing() {
             None => assert_lacks(&text, "Failed, and not yet settled"),
         }
     }
+}
+
+#[test]
+fn a_check_in_an_unknown_directory_is_told_and_counts() {
+    let install = ("cd hall && npm install", true);
+    let told = local(&checked(&[install, ("npm test", true)]));
+    assert_contains(
+        &told,
+        "- `npm test`: passed (turn 1, call 2); in a directory that is not known\n",
+    );
+    // The later run may be the same one.
+    let told = local(&checked(&[("npm test", true), install, ("npm test", true)]));
+    assert_eq!(told.matches("`npm test`: passed").count(), 1, "{told}");
+    let index = indexed(&checked(&[install, ("npm test", false)]));
+    assert_contains(
+        &index.local(&request(4000)).unwrap(),
+        "Goal (the last open request)",
+    );
+    assert_eq!(document(&index).open_risks[0].severity, Severity::Block);
 }
 
 #[test]
