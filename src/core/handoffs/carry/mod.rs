@@ -37,7 +37,7 @@ use crate::agents::todo::{NumberedTodo, TodoState};
 use crate::handoffs::draft;
 use crate::marker::sentinel;
 use crate::record::{CarriedItem, CarriedKind, CarriedState, Handoff};
-use crate::text::prose::one_line;
+use crate::text::prose::{has_path, one_line};
 use crate::work::lines::code;
 use crate::work::{ClaimStatus, SeenFacts, SeenStatement, requests};
 
@@ -316,21 +316,22 @@ fn open_todos(todos: &[NumberedTodo]) -> impl Iterator<Item = &NumberedTodo> {
 
 /// The changed files that a prompt does not name, on one line; `None` if it names all of them.
 fn unnamed_files(seen: &SeenFacts, prompt: &str) -> Option<String> {
-    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '@' | '+');
-    let words = prompt
-        .split(|c: char| !is_path(c))
-        .map(|word| word.trim_end_matches('.'));
-    // A prompt may name a file by its path, or by its name only.
-    let names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
-    let named: HashSet<&str> = names.collect();
-    let changed = seen
-        .files
+    let files = seen.files.iter().chain(&seen.doubtful_files);
+    let changed: Vec<&str> = files.map(|file| &*file.path).collect();
+    let end = |path: &'_ str, parts: usize| {
+        let at = path.rmatch_indices(['/', '\\']).nth(parts - 1);
+        path[at.map_or(0, |(at, _)| at + 1)..].to_owned()
+    };
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    changed
         .iter()
-        .chain(&seen.doubtful_files)
-        .map(|file| &*file.path);
-    let lacking: Vec<&str> = changed
-        .filter(|path| !named.contains(path.rsplit('/').next().unwrap_or(path)))
-        .collect();
+        .for_each(|path| *counts.entry(end(path, 1)).or_default() += 1);
+    // A prompt may name a file by its name only, unless another one has the same name.
+    let is_named = |path: &&str| {
+        let name = end(path, 1);
+        has_path(prompt, &if counts[&name] > 1 { end(path, 2) } else { name })
+    };
+    let lacking: Vec<&str> = changed.iter().copied().filter(|path| !is_named(path)).collect();
     let newest = &lacking[lacking.len().saturating_sub(MAX_FILES)..];
     let more = match lacking.len() - newest.len() {
         0 => String::new(),

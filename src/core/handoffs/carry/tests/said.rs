@@ -462,6 +462,35 @@ fn changed_files_that_a_prompt_does_not_name_are_one_line() {
     assert!(carried.prompt.ends_with(line), "{}", carried.prompt);
     let named = "Changed: src/a.rs, src/b.rs and docs/c.md.";
     assert_eq!(carry(named, &words, Some(&seen), all(600)).prompt, named);
+    let of = |paths: [&str; 2]| SeenFacts {
+        files: paths.map(change).to_vec(),
+        ..SeenFacts::default()
+    };
+    for path in [
+        "app/[id].tsx",
+        "docs/my notes.md",
+        "routes/$slug.tsx",
+        "d:\\work\\page.tsx",
+    ] {
+        let named = format!("Changed: `{path}` and a.rs.");
+        let carried = carry(&named, &words, Some(&of([path, "src/a.rs"])), all(600));
+        assert_eq!(carried.prompt, named);
+    }
+    // One of two files of this name is not named.
+    let alike = of(["app/door/page.tsx", "app/hall/page.tsx"]);
+    let carried = carry("Go on with door/page.tsx.", &words, Some(&alike), all(600));
+    assert!(
+        carried.prompt.contains("above:\n- `app/hall/page.tsx`\n"),
+        "{}",
+        carried.prompt
+    );
+    let carried = carry(
+        "See my-a.rs, a.rs.bak.",
+        &words,
+        Some(&of(["src/a.rs", "src/a.rs"])),
+        all(600),
+    );
+    assert!(carried.prompt.contains("- `src/a.rs`"), "{}", carried.prompt);
 }
 
 #[test]
