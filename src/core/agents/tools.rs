@@ -247,9 +247,9 @@ pub fn context_resets() -> impl Iterator<Item = &'static str> {
 }
 
 /// Words in the names of tools that fetch stored data. Their results may mention any command.
-const FETCHES: [&str; 18] = [
+const FETCHES: [&str; 22] = [
     "read", "view", "get", "show", "list", "search", "find", "fetch", "open", "log", "logs", "cat", "grep",
-    "query", "load", "lookup", "browse", "download",
+    "query", "load", "lookup", "browse", "download", "console", "messages", "requests", "snapshot",
 ];
 
 /// Whether a tool of this name may run commands: a shell, or an unknown tool that does not fetch data.

@@ -321,8 +321,10 @@ fn credentials(messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) -> Vec<(S
     let mut take = |text: &str, turn: usize| {
         for (at, mark) in text.match_indices("[redacted:") {
             let kind = text[at + mark.len()..].split(']').next().unwrap_or_default();
-            // A longer kind is not a mark of the redactor, but text that imitates one.
-            if kind.len() < 40 && found.len() < MAX_KINDS && !found.iter().any(|(known, _)| known == kind) {
+            // A longer kind is not a mark of the redactor, but text that imitates one. A string that only looks random
+            // may be no credential.
+            let is_kind = kind.len() < 40 && kind != "entropy";
+            if is_kind && found.len() < MAX_KINDS && !found.iter().any(|(known, _)| known == kind) {
                 found.push((kind.to_owned(), turn));
             }
         }

@@ -54,7 +54,10 @@ impl MessageReader<'_> {
             refuses: command
                 .is_some_and(|command| commands::asks_services(command) && outcomes::refuses(text)),
             end,
-            looks_failed: failed.is_none() && (end.reads_failed || reads_failed()),
+            // The text of a tool that only fetches may be about failures of others.
+            looks_failed: failed.is_none()
+                && (kind != ToolKind::Other || may_run())
+                && (end.reads_failed || reads_failed()),
             bytes: text.len(),
             ..IndexedResult::default()
         };

@@ -16,6 +16,7 @@ use crate::agents::files::{self, FileChange};
 use crate::agents::secret_files::SecretUse;
 use crate::agents::tools::ToolKind;
 use crate::text::newest;
+use crate::text::prose::list_item;
 use crate::wire::Role;
 
 /// Maximum number of remembered verdicts; the newest are kept.
@@ -23,6 +24,9 @@ const MAX_VERDICTS: usize = 50;
 
 /// Maximum number of remembered files with credentials; the newest are kept.
 const MAX_SECRETS: usize = 12;
+
+/// Minimum number of words of a sentence that tells the reason of a change without naming the file.
+const MIN_REASON_WORDS: usize = 6;
 
 /// Maximum size of a reason, and of a command named in a line, in bytes.
 pub(crate) const MAX_LINE_BYTES: usize = 140;
@@ -361,7 +365,12 @@ impl LastReply<'_> {
         let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
         let is_first = !std::mem::replace(&mut self.is_used, true);
         let named = sentences(text).find(|sentence| sentence.contains(name));
-        let sentence = named.or_else(|| sentences(text).filter(|_| is_first).last())?;
+        // `Fix it.` and list items do not describe the change.
+        let is_reason = |sentence: &&str| {
+            list_item(sentence).is_none() && sentence.split_whitespace().nth(MIN_REASON_WORDS - 1).is_some()
+        };
+        let last = || sentences(text).filter(|_| is_first).last().filter(is_reason);
+        let sentence = named.or_else(last)?;
         let line = one_line(sentence, MAX_LINE_BYTES);
         let line = line.trim_end_matches(':').trim_end();
         line.contains(char::is_alphanumeric).then(|| line.to_owned())

@@ -49,6 +49,45 @@ fn the_last_change_of_the_branch_is_told() {
 }
 
 #[test]
+fn a_tool_that_only_fetches_has_not_failed_with_what_it_fetched() {
+    let mut all = vec![user("Try the page.")];
+    let text = "Total messages: 2 (Errors: 1)\n[ERROR] Failed to load resource: net::ERR_FAILED";
+    all.extend(called(
+        "mcp__browser__console_messages",
+        json!({"level": "error"}),
+        text,
+    ));
+    assert_lacks(&indexed(&all).local(&request(4000)).unwrap(), "not yet settled");
+}
+
+#[test]
+fn the_reason_of_a_change_says_something_of_it() {
+    let edit = |path: &str| json!({"file_path": path, "old_string": "a", "new_string": "b"});
+    let mut all = vec![user("Mend the door.")];
+    for (said, path) in [
+        ("The hinge is wrong. Fix it.", "/w/hinge.rs"),
+        (
+            "1. Read it\n2. Register the hook of the door in settings.json",
+            "/w/hook.sh",
+        ),
+        (
+            "The lock opened on the second turn of the key only.",
+            "/w/lock.rs",
+        ),
+        ("Oil in oil.rs.", "/w/oil.rs"),
+    ] {
+        let mut call = called("Edit", edit(path), "The file has been updated.");
+        let content = call[0]["content"].as_array_mut().unwrap();
+        content.insert(0, json!({"type": "text", "text": said}));
+        all.extend(call);
+    }
+    let files = indexed(&all).seen().files;
+    let why: Vec<_> = files.iter().map(|file| file.why.as_deref()).collect();
+    let lock = "The lock opened on the second turn of the key only.";
+    assert_eq!(why, [None, None, Some(lock), Some("Oil in oil.rs.")]);
+}
+
+#[test]
 fn a_service_that_was_stopped_or_ended_is_not_told_as_started() {
     let stop = |id: &str| called("KillBash", json!({"shell_id": id}), "{\"success\":true}");
     let output = |id: &str, text: &str| called("BashOutput", json!({"bash_id": id}), text);
