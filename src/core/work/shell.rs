@@ -243,10 +243,12 @@ impl<'i> TranscriptWalk<'i> {
     }
 }
 
-/// A command, with its directory if that is known and differs from the work's directory.
+/// A command, with its directory if the line names one, or if it differs from the work's directory.
 fn command_line(run: &ShellCommand<'_>, key: &RunKey) -> String {
     let line = match &key.directory {
-        ShellPlace::Known(directory) if !directory.is_empty() => format!("cd {directory} && {}", run.text),
+        ShellPlace::Known(directory) | ShellPlace::Unknown(_, directory) if !directory.is_empty() => {
+            format!("cd {directory} && {}", run.text)
+        }
         _ => run.text.to_owned(),
     };
     one_line(&line, MAX_LINE_BYTES * 2)

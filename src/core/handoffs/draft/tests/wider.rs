@@ -108,6 +108,11 @@ fn a_check_in_an_unknown_directory_is_told_and_counts() {
         &told,
         "- `npm test`: passed (turn 1, call 2); in a directory that is not known\n",
     );
+    let told = local(&checked(&[install, ("cd yard && npm test", true)]));
+    assert_contains(
+        &told,
+        "- `cd yard && npm test`: passed (turn 1, call 2); in a directory",
+    );
     // The later run may be the same one.
     let told = local(&checked(&[("npm test", true), install, ("npm test", true)]));
     assert_eq!(told.matches("`npm test`: passed").count(), 1, "{told}");
