@@ -111,6 +111,9 @@ mod tests {
             "Dont rename the table.",
             "Don’t rename the table.",
             "Write tests, and follow the guide exactly.",
+            "The old index should not be changed ever, it is an archive.",
+            "Make sure the pages have no blanks.",
+            "Every time you print, close the door.",
         ] {
             assert_eq!(found(rule), [rule]);
         }
@@ -310,6 +313,13 @@ mod tests {
             "Não funciona mais.",
             "Не работает.",
             "Peux-tu voir pourquoi rien ne s'affiche jamais ?",
+            "Yes please, and comment on all pages of the index.",
+            "I like the plan and generally you described the library really well.",
+            "Basically the shelf could hold the letters, sealed such that only the owner can open them.",
+            "Before you go doing that, we need to get back to the hall and close it.",
+            "Every time is a long walk to the library.",
+            "Please make sure the pages agree.",
+            "Log the new shelf and also make sure to memorize its place and ensure this never happens again.",
         ] {
             assert_eq!(found(text), [""; 0], "{text}");
         }

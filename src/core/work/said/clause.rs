@@ -2,6 +2,7 @@
 
 use super::words::WORDS;
 use crate::text::phrases::Beginnings;
+use crate::text::prose::has_word;
 use crate::work::requests;
 
 /// A clause of a lower-case sentence, without its leading filler words.
@@ -107,9 +108,12 @@ pub(super) fn has_verb(clauses: &[Clause<'_>], small: &str) -> bool {
         words.any(|word| clause.text.starts_with(word))
     };
     let has_scope = clauses.first().is_some_and(begins_scope);
+    let has_all = has_word(main, "all");
     clauses.iter().enumerate().any(|(at, clause)| {
         clause.may_order
             && begins_with(clause.text, &WORDS.verbs)
-            && (at > 0 && has_scope || WORDS.with_verb.occur_in(main))
+            && (at > 0 && has_scope
+                || WORDS.with_verb.occur_in(main)
+                || has_all && !begins_with(clause.text, &WORDS.acts))
     })
 }

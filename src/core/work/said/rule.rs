@@ -137,8 +137,10 @@ fn judge(found: &mut [TypedSentence], markers: &[String]) {
             Some(RuleStatement::Holds) => MIN_HOLDING_SCORE,
             _ => i32::MIN,
         };
-        let is_configured = || markers.iter().any(|word| has_word(&lower(&one.text), word));
-        if one.saying.is_none() && !one.is_step && holds >= MIN_RULE_SCORE {
+        let small = lower(&one.text);
+        let is_configured = || markers.iter().any(|word| has_word(&small, word));
+        let may_hold = || !WORDS.muses.occur_in(&small) && !is_at_hand(&small);
+        if one.saying.is_none() && !one.is_step && holds >= MIN_RULE_SCORE && may_hold() {
             one.saying = Some(RuleStatement::Seems);
         // A message of one sentence has no other that could make it a report.
         } else if count > 1 && holds < least && !is_configured() {
@@ -341,7 +343,7 @@ fn standing_at(words: &Phrases, small: &str) -> Option<usize> {
     };
     let places = words.found_in(small).map(|place| place.start);
     let first = places.filter(|at| !describes(&small[..*at])).min();
-    first.filter(|_| !WORDS.at_hand.occur_in(small))
+    first.filter(|_| !is_at_hand(small))
 }
 
 /// Whether a sentence and the previous one are the two halves of a rule: an order and a prohibition, in any order.
@@ -389,7 +391,7 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
     let small = lower(list_item(sentence).unwrap_or(sentence));
     let begins = || {
         let mut first = WORDS.standing_first.iter();
-        first.any(|words| small.starts_with(words)) && !WORDS.at_hand.occur_in(&small)
+        first.any(|words| small.starts_with(words)) && !is_at_hand(&small)
     };
     // `For each task, can you …?`, `Could you ask me first from now on?`
     if is_wish(&small) && (begins() || standing_at(&WORDS.standing, &small).is_some()) {
@@ -437,13 +439,19 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
     }
     let configured = markers.iter().any(|word| has_word(&small, word));
     let holds = (has(&WORDS.holds) || begins(&WORDS.holds_first) || clause::has_condition(&clauses))
-        && !has(&WORDS.at_hand)
+        && !is_at_hand(&small)
         || within(&WORDS.holds_within)
         || has_never(&small)
         || asks_forever(&small)
         || clause::has_verb(&clauses, &small)
         || configured;
     holds.then_some(RuleStatement::Holds)
+}
+
+/// Whether a lower-case sentence is about the work at hand, such as `make sure it passes`, and holds no longer than that.
+fn is_at_hand(small: &str) -> bool {
+    let is_definite = || WORDS.definite.occur_in(small) && !WORDS.general.occur_in(small);
+    WORDS.at_hand.occur_in(small) || is_definite()
 }
 
 /// Whether a sentence describes an event or the report of a fault.
