@@ -19,7 +19,7 @@ const PLAN_FEEDBACK: &str = "\nUser feedback on this plan: ";
 /// The lines that a user typed.
 ///
 /// Excludes an accepted plan, code, quotations, tagged blocks, numbered listings, markers, and everything after a file's heading or an
-/// announcement of a paste. Quoted text may contain the end of a quotation. Therefore code ends with the last fence, and a
+/// announcement of a paste, unless a list follows. Quoted text may contain the end of a quotation. Therefore code ends with the last fence, and a
 /// block with the last closing tag of its name.
 pub(crate) fn typed(text: &str) -> Vec<&str> {
     if let Some(added) = added_to_plan(text) {
@@ -43,6 +43,9 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
         let trimmed = line.trim();
         if is_fence(trimmed) {
             fence += 1;
+            // A quotation may begin at the end of a typed line.
+            let own = trimmed.strip_suffix("\"\"\"").filter(|_| fence % 2 == 1);
+            lines.extend(own.map(str::trim_end).filter(|own| !own.is_empty()));
             continue;
         }
         // With an odd number of fences the last block is not closed, so everything after it is code.
@@ -64,7 +67,7 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
             continue;
         }
         // Everything after the heading is the file.
-        if is_file_heading(trimmed) {
+        if is_file_heading(trimmed) && !is_above_list(&text[at..]) {
             break;
         }
         // Indented lines are code, unless they are list items.
@@ -75,7 +78,7 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
             lines.push(own);
         }
         // The announcing line is typed; everything after it is pasted, up to code if that follows.
-        if introduces_paste(trimmed) {
+        if introduces_paste(trimmed) && !is_above_list(&text[at..]) {
             if fence == fences || fences % 2 == 1 {
                 break;
             }
@@ -161,7 +164,9 @@ fn is_mark(line: &str) -> bool {
 /// Whether a line is nothing but a file name, or one of the usual headings above a file's content.
 fn is_file_heading(line: &str) -> bool {
     let bare = line.trim_matches(['#', '*', '`', '=', '-', '+', ' ', ':']);
+    // An item of a list names a file that the user speaks of.
     let is_path = bare.is_ascii()
+        && list_item(line).is_none()
         && !line.starts_with('@')
         && !bare.contains("://")
         && !bare.contains(char::is_whitespace)
@@ -174,6 +179,12 @@ fn is_file_heading(line: &str) -> bool {
     // `--- End of stack trace ---` is a divider.
     let is_divider = line.ends_with("---") || line.ends_with("===");
     is_path || !is_divider && WORDS.file_headings.begin(&line.to_lowercase())
+}
+
+/// Whether the next line after a heading is an item of a list, as users write below `src/a.ts` and `Rules for the page:`.
+fn is_above_list(below: &str) -> bool {
+    let next = below.lines().map(str::trim).find(|line| !line.is_empty());
+    next.is_some_and(|next| list_item(next).is_some())
 }
 
 /// Whether a line announces pasted text.
@@ -197,6 +208,10 @@ mod tests {
             ("Mend it.\n\nREADME.md\nNever do that.", 1),
             ("Mend it.\n### src/a.rs\nNever do that.", 1),
             ("Here is the log:\nNever do that.", 1),
+            ("Mend these:\n- src/a.rs\n- src/b.rs\nNever touch c.", 4),
+            ("Mend it.\n\n**`src/a.rs`**\n- Never touch b.\n\nThen stop.", 4),
+            ("Rules for the file:\n\n- Never touch b.\nThen stop.", 3),
+            ("They can log in to view:\n• the hall\nThen stop.", 3),
             ("--- a/b.rs\nNever do that.", 0),
             ("Rules:\nNever do that.", 2),
             (
@@ -240,6 +255,7 @@ mod tests {
                 2,
             ),
             ("Look at this:\n\"\"\"\nNever do that.\n\"\"\"\nMend it.", 2),
+            ("Here is the hall \"\"\"\nNever do that.\n\"\"\"\nMend it.", 2),
             ("Look at this:\n\"\"\"\nNever do that.\"\"\"\nMend it.", 2),
             (
                 "It says\nHere is why:                    \n  Never do that.\n  Stop.                    \nMend it.",
