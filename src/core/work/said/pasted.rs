@@ -21,6 +21,7 @@ pub(super) struct PasteWords {
     levels: Vec<&'static str>,
     printed: Beginnings,
     runs: Wordings,
+    commands: Beginnings,
     prompts: Beginnings,
     templates: Wordings,
     addresses: Wordings,
@@ -77,6 +78,10 @@ fn output(text: &str, lines: &[Line<'_>]) -> Option<Range<usize>> {
     };
     let first = lines.iter().position(is_output)?;
     let last = lines.iter().rposition(is_output)?;
+    // The command before its output may be wrapped.
+    let blank = lines[..first].iter().rposition(|(_, line)| line.is_empty());
+    let mut above = blank.unwrap_or_default()..first;
+    let first = above.find(|at| is_command(lines[*at].1)).unwrap_or(first);
     // In a copy of a terminal, the output of the last command ends with its paragraph.
     let is_terminal = is_prompt(lines[0].1) && is_prompt(lines[last].1);
     let printed = lines[last..]
@@ -242,10 +247,20 @@ fn is_pair(line: &str) -> bool {
     is_first || before_paste(line).matches("\":").nth(1).is_some()
 }
 
-/// Whether a line is a frame of a stack trace: `at Reader.open(a.js:1:2)`, `render @ page.tsx:81`.
+/// Whether a line is a command for a shell, and not a sentence about one: `git status shows the page`.
+fn is_command(line: &str) -> bool {
+    WORDS.commands.begin(line) && (line.contains(['"', '|', '&', ';', '=']) || line.contains(" -"))
+}
+
+/// Whether a line is a frame of a stack trace: `at Reader.open(a.js:1:2)`, `render @ page.tsx:81`, `dist/a.js (1:2)`.
 fn is_frame(line: &str) -> bool {
     let called = line.strip_prefix("at ").and_then(|rest| rest.split_once('('));
-    if called.is_some_and(|(name, _)| name.contains('.')) {
+    let placed = line.strip_suffix(')').and_then(|line| line.split_once(" ("));
+    let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let is_placed = |(name, place): (&str, &str)| {
+        name.contains('.') && !name.contains(' ') && place.split(':').all(is_number)
+    };
+    if called.is_some_and(|(name, _)| name.contains('.')) || placed.is_some_and(is_placed) {
         return true;
     }
     let mut words = line.split_whitespace().skip_while(|word| *word != "@");

@@ -322,6 +322,15 @@ mod tests {
             ),
             ("It logs\nWARN[0000] Use tabs instead.\nWhy?", 2),
             (
+                "It fails\n\npython3 -c \"a.write('If it is','must\n  be closed. If not'))\"\n  File \"<string>\", line 1\n\nSyntaxError: never",
+                1,
+            ),
+            (
+                "It fails\n\nShop.openDoor\ndist/shop/hall.js (12:3)\nnever\nnode_modules/lamp.js (7:12)",
+                2,
+            ),
+            ("make the hall red (see a.b)\nHall (7) is open.", 2),
+            (
                 "Mend this:\nlet a = 1;\n// never\nlet b = 2;\nlet c = 3;\nlet d = 4;\nThen stop.",
                 2,
             ),
