@@ -14,6 +14,9 @@ const EXPANDED: &str = "<command-message>";
 /// Elements that open a command. The agent itself handles a command that opens with the name.
 const INVOCATIONS: [&str; 2] = [EXPANDED, "<command-name>"];
 
+/// Commands whose arguments the agent itself takes, and the model never sees.
+const SETTINGS: [&str; 4] = ["/model", "/effort", "/output-style", "/permissions"];
+
 /// Beginning of a command's template that states the arguments in a fence (spec-kit in Codex), and the fence.
 const TEMPLATE: &str = "## User Input";
 const ARGUMENTS: &str = "```text\n";
@@ -58,8 +61,9 @@ pub(super) fn invocation(text: &str) -> Option<(Option<Invocation>, Option<Range
         return Some((None, Some(start..start + len)));
     }
     INVOCATIONS.iter().find(|tag| rest.starts_with(**tag))?;
-    let args = element(text, "<command-args>", "</command-args>");
     let name = element(text, "<command-name>", "</command-name>").map_or("", |name| &text[name]);
+    let args =
+        element(text, "<command-args>", "</command-args>").filter(|_| !SETTINGS.contains(&name.trim()));
     let follows = rest.starts_with(EXPANDED).then(|| Invocation {
         name: name.trim().trim_start_matches('/').to_owned(),
         args: args.clone().map_or("", |args| &text[args]).trim().to_owned(),

@@ -75,6 +75,14 @@ fn what_was_typed_is_the_users() {
             &["Go on."],
         ),
         (
+            &[&[
+                "<command-name>/model</command-name>\n<command-message>model</command-message>\n<command-args>opus</command-args>",
+                "<local-command-stdout>Set model</local-command-stdout>",
+                "Go on.",
+            ]],
+            &["Go on."],
+        ),
+        (
             &[&["[Request interrupted by user for tool use]", "Not so."]],
             &["Not so."],
         ),
