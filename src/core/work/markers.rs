@@ -330,7 +330,7 @@ mod tests {
             ("The release is meant to have a page.", SentenceClass::Said),
             ("This test fails.", SentenceClass::Said),
             ("Agora adicione uma página.", SentenceClass::Asked),
-            ("这样对吗", SentenceClass::Asked),
+            ("这个标题这样写对吗", SentenceClass::Asked),
             ("Let's report it without a toast.", SentenceClass::Said),
             ("We agreed on two replicas.", SentenceClass::Decision),
             ("Let's keep it simple for now.", SentenceClass::Said),
@@ -383,6 +383,16 @@ mod tests {
             (both[0].class, both[1].class),
             (SentenceClass::Asked, SentenceClass::Constraint)
         );
+        assert_eq!(both[0].text, "Could you rename it");
         assert_eq!(said::anchors("Ok, go on.", &[]), []);
+        for text in [
+            "The index has no entry for the hall.",
+            "Please log the shelf and also make sure to memorize its place.",
+            "帮我总结下，这个图书馆在二楼的书架和灯。",
+        ] {
+            // Such questions mean nothing without the sentence before them.
+            let all = said::anchors(&format!("{text} Why? Am I reading this correctly?"), &[]);
+            assert_eq!((all.len(), all[0].text.as_str()), (1, text));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Finds the sentences that the user typed, and classifies them by the words in `rules.toml`.
 
 mod clause;
+mod lines;
 mod pasted;
 mod quoted;
 mod rule;
@@ -8,8 +9,9 @@ pub(crate) mod score;
 mod typed;
 pub(crate) mod words;
 
+pub(crate) use lines::in_lines;
 pub(crate) use quoted::{TypedMessage, quoted};
-pub(crate) use rule::{RuleStatement, describes, in_lines, parts};
+pub(crate) use rule::{RuleStatement, describes, parts};
 pub(crate) use typed::typed;
 
 use std::collections::HashSet;
@@ -18,7 +20,9 @@ use super::excerpt::{one_line, pieces};
 use super::markers::{self, AnchoredSentence, SentenceClass};
 use super::replaced::{Statement, gives_value};
 use super::requests;
-use rule::TypedSentence;
+use crate::text::prose::{has_word, lower};
+use lines::TypedSentence;
+use words::WORDS;
 
 /// Maximum size of a user's text whose values are kept, in bytes; a longer one is a file or a log.
 const TOLD: usize = 1200;
@@ -77,14 +81,26 @@ pub(crate) fn in_answer(text: &str, asked: &str) -> String {
     format!("{text} (in answer to: {})", one_line(asked, MAX_ASKED_BYTES))
 }
 
-/// Whether a sentence means nothing by itself: it only announces other lines, or refers to files.
+/// Whether a sentence means nothing by itself: it only announces other lines, refers to files, or asks about another
+/// sentence.
 pub(crate) fn is_stub(text: &str) -> bool {
     /// Maximum number of words of a heading. `Keep the door, but paint the hall like this:` says more.
     const MAX_WORDS: usize = 6;
     let is_reference = |word: &str| word.starts_with('@') || word.starts_with("#file:");
     let is_heading =
         || text.trim_end().ends_with([':', '：']) && text.split_whitespace().nth(MAX_WORDS).is_none();
-    is_heading() || text.split_whitespace().all(is_reference)
+    is_heading() || text.split_whitespace().all(is_reference) || is_bare_question(text)
+}
+
+/// Whether a question has too few words to name its subject: `Why?`, `Do I read this correctly?`
+fn is_bare_question(sentence: &str) -> bool {
+    const LETTERS_OF_WORD: usize = 7;
+    let small = lower(sentence);
+    let refers = WORDS.refers.iter().any(|word| has_word(&small, word));
+    let most = if refers { 6 } else { 3 };
+    let is_short =
+        small.split_whitespace().nth(most).is_none() && score::size(&small) <= most * LETTERS_OF_WORD;
+    is_short && requests::is_question(small.trim())
 }
 
 /// Whether a later sentence lifts an earlier rule: at least two thirds of its words are in the rule.

@@ -187,7 +187,7 @@ const MANY: usize = 25;
 const TINY: usize = 10;
 
 /// Number of letters. A character of Chinese or Japanese counts as much as four others.
-fn size(text: &str) -> usize {
+pub(super) fn size(text: &str) -> usize {
     let letters = text.chars().filter(|c| !c.is_whitespace());
     letters.map(|c| if c > '\u{2e80}' { 4 } else { 1 }).sum()
 }
