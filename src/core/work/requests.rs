@@ -12,7 +12,7 @@ use super::words::WORDS;
 use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
 use crate::text::phrases::{Beginnings, Phrases, Wordings};
-use crate::text::prose::lower;
+use crate::text::prose::{list_item, lower};
 use crate::text::{newest, table};
 
 /// The lists of `requests.toml`, which explains each.
@@ -170,7 +170,7 @@ pub(crate) fn asks(sentence: &str) -> bool {
     is_question(&small)
         || ASKING.asks_anywhere.occur_in(&small)
         || !small.is_ascii() && small.split(['，', '。']).any(orders_within)
-        || after_clause(rest).is_some_and(asks)
+        || after_clause(rest).or_else(|| after_label(rest)).is_some_and(asks)
 }
 
 /// Whether a lower-case sentence begins with a request, or else with a decision or a correction.
@@ -251,6 +251,17 @@ fn after_clause(sentence: &str) -> Option<&str> {
     let (clause, rest) = sentence.split_once(", ")?;
     let first = clause.split_whitespace().next()?;
     ASKING.before_request.contains(&first).then_some(rest)
+}
+
+/// The rest of a list's item after a short label: `2. Data: Add the rows`.
+fn after_label(sentence: &str) -> Option<&str> {
+    const MAX_LABEL_WORDS: usize = 2;
+    let (label, rest) = list_item(sentence)?.split_once(": ")?;
+    label
+        .split_whitespace()
+        .nth(MAX_LABEL_WORDS)
+        .is_none()
+        .then_some(rest)
 }
 
 /// Whether a sentence has a wish or a decision, or is about those who speak.

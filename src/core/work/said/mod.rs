@@ -61,7 +61,8 @@ pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentenc
 }
 
 fn class(one: &TypedSentence, has_values: bool) -> SentenceClass {
-    let fact = || has_values && gives_value(&one.text);
+    // The state that a report describes is mended.
+    let fact = || has_values && gives_value(&one.text) && !WORDS.faults.occur_in(&lower(&one.text));
     match one.saying {
         Some(RuleStatement::Forbids | RuleStatement::Holds) => SentenceClass::Constraint,
         Some(RuleStatement::Lifts) => SentenceClass::Lift,

@@ -32,6 +32,7 @@ pub(crate) struct RuleWords {
     pub(super) lifts: Phrases,
     pub(super) not_first: Beginnings,
     pub(super) describes: Phrases,
+    pub(super) faults: Phrases,
     pub(super) forbids_within: Wordings,
     pub(super) holds_within: Wordings,
     pub(super) polite: Phrases,
