@@ -123,7 +123,15 @@ fn class(sentence: &str, constraints: &[String], assumptions: &[String]) -> Opti
         .map(|row| row.class)
         .or_else(|| is_left(&small).then_some(SentenceClass::LeftOpen))
         .or_else(|| has(constraints).then_some(SentenceClass::Constraint))
-        .or_else(|| has(assumptions).then_some(SentenceClass::Assumption))
+        .or_else(|| (!is_incomplete(&small) && has(assumptions)).then_some(SentenceClass::Assumption))
+}
+
+/// Whether a lower-case sentence means nothing without the one before it, because its first word refers to that: `It should be
+/// targeted`, `Should be fatal`.
+fn is_incomplete(small: &str) -> bool {
+    let first = words(small).next().unwrap_or_default();
+    let first = first.strip_suffix("'s").unwrap_or(first);
+    first == "should" || WORDS.pointing.contains(&first)
 }
 
 /// The class of a user's sentence by its words.
@@ -144,6 +152,10 @@ fn is_stated(class: SentenceClass, small: &str) -> bool {
     match class {
         SentenceClass::Decision => !asks() && !WORDS.undecided.occur_in(small),
         SentenceClass::Blocker => !asks(),
+        // The sentence announces that the model will look for it.
+        SentenceClass::LeftOpen => !small.trim_start().starts_with("let me"),
+        // `New todo: a.md` reports that it was written down.
+        SentenceClass::Later => !small.contains("new todo"),
         // A sentence about one case, or about the next step in that case, reports no attempt.
         SentenceClass::DeadEnd => {
             const CASES: [&str; 7] = ["if", "unless", "case", "would", "might", "could", "should"];
@@ -243,6 +255,13 @@ mod tests {
                 "We must hold it, assuming nothing."
             ]
         );
+        for text in [
+            "Should be red.",
+            "It should be pretty narrow.",
+            "That's probably the best place.",
+        ] {
+            assert_eq!(assumptions(text, &words), [""; 0], "{text}");
+        }
         assert_eq!(assumptions(text, &["port".to_owned()]).len(), 1);
         assert_eq!(assumptions(text, &[]), [""; 0]);
     }
@@ -268,6 +287,9 @@ mod tests {
             assert_eq!(left(text), [text], "{text}");
         }
         for text in [
+            "There is only one unresolved comment.",
+            "Let me see whether it is still open.",
+            "**New todo:** `shelf/hall.md`",
             "I leave the file as it is.",
             "The port stays 8080.",
             "It opens the left pane.",
