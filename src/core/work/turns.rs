@@ -89,13 +89,15 @@ fn items(
     })
 }
 
-/// Divides a conversation into turns. Messages before the user's first text belong to none.
+/// Divides a conversation into turns. Calls before the user's first text belong to the turn of that text, if it ever comes.
 pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
     let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
-    // Commands that the user ran before the first request belong to that request's turn.
-    let mut ran_before = None;
     for (at, message) in messages.iter().enumerate() {
         let mut opens = false;
+        let is_call = |item: &IndexedItem| matches!(item, IndexedItem::Call(_));
+        if turns.is_empty() && message.items.iter().any(is_call) {
+            turns.push(begun(1, at));
+        }
         for item in &message.items {
             match item {
                 IndexedItem::Text(spoken) if matches!(message.role, Role::User | Role::Tool) => {
@@ -106,7 +108,10 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                             }
                             // Several text blocks of one message form one turn.
                             if !opens {
-                                turns.push(begun(turns.len() + 1, ran_before.take().unwrap_or(at)));
+                                match turns.last_mut().filter(|turn| turn.opening.is_empty()) {
+                                    Some(turn) => turn.ended = TurnEnd::Working,
+                                    None => turns.push(begun(turns.len() + 1, at)),
+                                }
                                 opens = true;
                             }
                             if let Some(turn) = turns.last_mut() {
@@ -130,9 +135,6 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                         };
                     }
                 }
-                IndexedItem::Call(call) if call.by_user && turns.is_empty() => {
-                    ran_before = ran_before.or(Some(at));
-                }
                 IndexedItem::Text(_) | IndexedItem::Gap => {}
                 item if is_by_user(messages, item) => {}
                 IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => {
@@ -146,11 +148,6 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
             turn.messages.end = at + 1;
         }
     }
-    // The session has nothing but commands of the user so far.
-    turns.extend(ran_before.map(|at| IndexedTurn {
-        messages: at..messages.len(),
-        ..begun(1, at)
-    }));
     turns
 }
 

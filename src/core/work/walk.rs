@@ -9,7 +9,7 @@ use super::failures::{CompletedCall, Failures, settles};
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
 use super::repository::RepositoryState;
 use super::runs::{LastEffects, VerificationRuns};
-use super::turns::{IndexedTurn, TurnEnd, answers, calls};
+use super::turns::{IndexedTurn, TurnEnd, answers};
 use super::whereabouts::ShellDirectory;
 use super::{SeenCommand, SeenFacts, SeenStatement, VerdictFile, Whereabouts};
 use crate::agents::files::{self, FileChange};
@@ -104,10 +104,6 @@ impl<'i> TranscriptWalk<'i> {
 
     pub(crate) fn all(&mut self, messages: &'i [IndexedMessage], turns: &[IndexedTurn<'i>]) {
         let answers = answers(messages, 0..messages.len());
-        // Calls before the user's first text belong to no turn, but `session_recall` counts them.
-        let first = turns.first().map_or(messages.len(), |turn| turn.messages.start);
-        let before = calls(messages, 0..first).map(|(_, _, call)| call);
-        self.called = before.filter(|call| is_counted(call)).count();
         for turn in turns {
             // The user has written since, so earlier questions may be answered.
             self.seen.questions.clear();

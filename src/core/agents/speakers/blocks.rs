@@ -78,6 +78,12 @@ pub(super) fn element(text: &str, opens: &str, closes: &str) -> Option<Range<usi
     Some(start..start + end)
 }
 
+/// Range of the task in the message that begins the conversation of a teammate (agent teams of Claude Code).
+pub(super) fn task(text: &str) -> Option<Range<usize>> {
+    text.starts_with("<teammate-message")
+        .then(|| element(text, ">", "</teammate-message>"))?
+}
+
 /// Kind and length of the block at the start of a message.
 pub(super) fn at_start(text: &str, tags: &[String]) -> Option<(UserText, usize)> {
     if text.starts_with(INTERRUPTED) {

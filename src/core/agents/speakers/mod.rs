@@ -77,6 +77,8 @@ impl<'s> SpeakerSettings<'s> {
 pub struct Speakers {
     /// The invocation whose expansion may be the next text.
     next: Option<Invocation>,
+    /// Whether the model has spoken.
+    has_begun: bool,
 }
 
 /// How a turn continues after one of its text blocks.
@@ -94,6 +96,7 @@ impl Speakers {
     /// Records a model turn. No expansion can follow it.
     pub fn model_spoke(&mut self) {
         self.next = None;
+        self.has_begun = true;
     }
 
     /// Returns the ranges of each part of a user-role turn, in order, without blank ones.
@@ -200,7 +203,10 @@ impl TurnReader<'_> {
                 // The block holds a single message, so the rest is the harness's explanation.
                 return self.push(UserText::Harness, at + typed.end..text.len());
             } else if let Some((by, len)) = blocks::at_start(rest, self.settings.tags) {
-                self.push(by, at..at + len);
+                match blocks::task(rest).filter(|_| !self.speakers.has_begun) {
+                    Some(task) => self.push(UserText::Summary, at + task.start..at + task.end),
+                    None => self.push(by, at..at + len),
+                }
                 at += len;
                 // If another text block follows, only that one can be the user's.
                 if !self.is_last && by == UserText::Harness {

@@ -9,6 +9,7 @@ mod rerun;
 mod same;
 mod secrets;
 mod settled;
+mod unasked;
 mod user;
 mod wider;
 

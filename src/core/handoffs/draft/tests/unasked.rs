@@ -1,0 +1,54 @@
+//! Work that no message of the user begins.
+
+use super::*;
+
+fn local(messages: &[Value]) -> String {
+    indexed(messages).local(&request(4000)).unwrap()
+}
+
+fn work() -> Vec<Value> {
+    let mut all = called("Edit", json!({"file_path": "src/lexer.rs"}), "ok").to_vec();
+    all.extend(ran("cargo test", "test result: ok. 3 passed; 0 failed"));
+    all.extend(ran("cargo clippy", "Exit code 101\nerror: unused import"));
+    all
+}
+
+#[test]
+fn a_teammate_works_on_the_task_in_its_first_message() {
+    let task =
+        "<teammate-message teammate_id=\"lead\">\nPort the lexer.\nRun its tests.\n</teammate-message>";
+    let mut all = vec![user(task)];
+    all.extend(work());
+    let report = "<teammate-message teammate_id=\"docs\">\nThe pages are written.\n</teammate-message>";
+    all.extend([user(report), model("The lint is left.")]);
+    let index = indexed(&all);
+    let text = index.local(&request(4000)).unwrap();
+    for part in [
+        "Goal (as stated before): Port the lexer.",
+        "Under way after 1 turn.",
+        "- Port the lexer.\n  Run its tests. (turn 1)",
+        "- `cargo test`: passed (turn 1, call 2)",
+        "- `cargo clippy` (exit 101) (turn 1, call 3)",
+        "- `src/lexer.rs` modified (turn 1, call 1)",
+    ] {
+        assert_contains(&text, part);
+    }
+    assert_lacks(&text, "teammate");
+    let seen = index.seen();
+    assert_eq!((seen.files.len(), seen.verification.len()), (1, 2));
+    all.push(user("Now port the parser."));
+    assert_contains(&local(&all), "Goal (the last open request): Now port the parser.");
+}
+
+#[test]
+fn calls_before_the_users_first_text_are_told_and_belong_to_its_turn() {
+    let mut all = vec![user("<system-reminder>\nBe brief.\n</system-reminder>")];
+    all.extend(work());
+    all.push(model("The lint is left."));
+    let text = local(&all);
+    assert_contains(&text, "- `src/lexer.rs` modified (turn 1, call 1)");
+    all.push(user("Mend the lint."));
+    let text = local(&all);
+    assert_contains(&text, "Under way after 1 turn.");
+    assert_contains(&text, "Goal (the last open request): Mend the lint.");
+}
