@@ -109,6 +109,14 @@ pub(super) fn user_text(text: &str, tags: &[String]) -> UserText {
     }
 }
 
+/// A summary without the agent's line before it.
+pub fn without_summary_beginning(text: &str) -> &str {
+    match text.split_once('\n') {
+        Some((first, rest)) if user_text(first, &[]) == UserText::Summary => rest,
+        _ => text,
+    }
+}
+
 /// Whether the response to this message is a summary.
 pub fn asks_for_summary(text: &str) -> bool {
     SUMMARY_REQUESTS.contains(&text.trim())

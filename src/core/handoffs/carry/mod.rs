@@ -343,7 +343,7 @@ fn unnamed_files(seen: &SeenFacts, prompt: &str) -> Option<String> {
 
 /// Statements of the prompt that the facts contradict: disproved claims, and finished work listed as open.
 fn contradicted(seen: &SeenFacts, prompt: &str) -> Vec<String> {
-    let claims = seen.claims(prompt).into_iter();
+    let claims = seen.claims(&draft::without_earlier(prompt)).into_iter();
     let wrong = claims.filter(|claim| claim.status == ClaimStatus::Contradicted);
     let wrong = wrong.map(|claim| format!("\"{}\": {}", one_line(&claim.text, LINE), claim.why));
     let open = prompt_index::stale_open_items(seen, prompt).into_iter();

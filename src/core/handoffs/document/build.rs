@@ -46,7 +46,7 @@ impl HandoffDocument {
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
             .map(|step| one_line(&step, SENTENCE))
             .filter(|step| !step.is_empty());
-        let mut claims = seen.claims(prompt);
+        let mut claims = seen.claims(&draft::without_earlier(prompt));
         // A goal claims nothing: the next session has yet to reach it.
         claims.retain(|claim| {
             let text = list_item(&claim.text).unwrap_or(&claim.text);

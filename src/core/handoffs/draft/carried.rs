@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::agents::speakers::SpeakerSettings;
+use crate::agents::wordings;
 use crate::transcript::{Transcript, TranscriptTurn};
 use crate::wire::{Role, View};
 use crate::work::excerpt::{one_line, sentences};
@@ -160,18 +161,35 @@ pub(super) fn earlier_goal(work: &Work<'_>) -> Option<(usize, String)> {
         .map(|turn| (turn.n, goal_in(&work.said(turn))));
     let handed_over = || {
         let turn = work.turns.iter().rev().find(|turn| !turn.opening.is_empty())?;
-        let text = &turn.opening.last()?.text;
-        let labelled = text.lines().find_map(|line| {
-            let line = line.trim_start_matches(['#', '*', '-', ' ']);
-            let (label, goal) = line.split_once(':')?;
-            let is_goal = label.to_lowercase().starts_with("goal") || label.eq_ignore_ascii_case("next");
-            (is_goal && goal.contains(char::is_alphanumeric)).then(|| goal.trim())
-        });
-        let goal =
-            labelled.or_else(|| sentences(text).find(|sentence| !sentence.trim_end().ends_with(':')))?;
+        let text = wordings::without_summary_beginning(&turn.opening.last()?.text);
+        let goal = labelled_goal(text)
+            .or_else(|| sentences(text).find(|sentence| !sentence.trim_end().ends_with(':')))?;
         Some((turn.n, goal_in(goal)))
     };
     typed.filter(|(_, goal)| !goal.is_empty()).or_else(handed_over)
+}
+
+/// The text after a label of the goal, or in the line below it.
+fn labelled_goal(text: &str) -> Option<&str> {
+    const MARKS: [char; 5] = ['#', '*', '-', ' ', '.'];
+    let mut lines = text.lines();
+    loop {
+        let line = lines
+            .next()?
+            .trim_start_matches(|c: char| MARKS.contains(&c) || c.is_ascii_digit());
+        let Some((label, goal)) = line.split_once(':') else {
+            continue;
+        };
+        let label = label.to_lowercase();
+        // Claude Code's summary begins with `1. Primary Request and Intent:`.
+        if label.starts_with("goal") || label.starts_with("primary request") || label == "next" {
+            let below = lines.clone().filter(|line| !line.starts_with('#'));
+            let goals = [goal].into_iter().chain(below);
+            return goals
+                .map(|goal| goal.trim_matches(&MARKS[1..4]))
+                .find(|goal| goal.contains(char::is_alphanumeric));
+        }
+    }
 }
 
 #[cfg(test)]

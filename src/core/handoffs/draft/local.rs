@@ -64,7 +64,16 @@ const QUOTING: [LineGroup; 6] = {
 
 /// A document that was composed here, without the text that it quotes.
 pub fn without_quotes(document: &str) -> String {
-    let is_heading = |line: &str| QUOTING.iter().any(|group| GROUPS[*group as usize].1 == line);
+    without(document, &QUOTING)
+}
+
+/// A document that was composed here, without quoted words from before the task, which claim nothing about later runs.
+pub fn without_earlier(document: &str) -> String {
+    without(document, &[LineGroup::Summaries, LineGroup::Before])
+}
+
+fn without(document: &str, groups: &[LineGroup]) -> String {
+    let is_heading = |line: &str| groups.iter().any(|group| GROUPS[*group as usize].1 == line);
     let mut is_quote = false;
     let own = document.lines().filter(|line| {
         let goes_on = line.starts_with("- ") || line.starts_with("  ");

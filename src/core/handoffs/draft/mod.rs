@@ -28,7 +28,7 @@ pub(crate) use carried::DONE;
 pub use carried::{carried, document_of, goal_of, is_done, open_message, with_open_message, without_done};
 pub use ends::{DraftEnd, draft_of};
 pub use fill::BudgetTooSmall;
-pub use local::without_quotes;
+pub use local::{without_earlier, without_quotes};
 pub use prompts::Prompts;
 pub use report::{frees_little, handoff_report, not_made, still_waits, waits_for_approval};
 pub use request::{DraftSpec, Preset};

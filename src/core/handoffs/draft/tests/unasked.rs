@@ -1,5 +1,6 @@
-//! Work that no message of the user begins.
+//! Work that no message of the user begins: that of a teammate, and that after the agent's own summary.
 
+use super::super::without_earlier;
 use super::*;
 
 fn local(messages: &[Value]) -> String {
@@ -51,4 +52,23 @@ fn calls_before_the_users_first_text_are_told_and_belong_to_its_turn() {
     let text = local(&all);
     assert_contains(&text, "Under way after 1 turn.");
     assert_contains(&text, "Goal (the last open request): Mend the lint.");
+}
+
+#[test]
+fn after_a_summary_of_the_agent_the_goal_is_the_request_in_it() {
+    let summary = "This session is being continued from a previous conversation that ran out of context. The summary below covers \
+                   the earlier part.\n\nSummary:\n1. Primary Request and Intent:\n   Port all four readers.\n2. What was done:\n   \
+                   - The CSV reader. All tests pass.";
+    let mut all = vec![user(summary)];
+    all.extend(ran("cargo test", "Exit code 101\nerror: mismatched types"));
+    all.push(model("Looking at it."));
+    let text = local(&all);
+    assert_contains(&text, "Goal (as stated before): Port all four readers.\n");
+    let seen = indexed(&all).seen();
+    assert_eq!(seen.claims(&text).len(), 1);
+    assert_eq!(seen.claims(&without_earlier(&text)), [], "older than the run");
+    let untitled =
+        "Another language model started to solve this problem. Here is its summary:\nPort the readers.";
+    let text = local(&[user(untitled), model("Looking at it.")]);
+    assert_contains(&text, "Goal (as stated before): Port the readers.\n");
 }
