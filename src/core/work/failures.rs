@@ -366,6 +366,12 @@ fn seen(failure: &OpenFailure<'_>) -> SeenFailure {
         lines: outcome.lines.clone(),
         by_user: call.by_user,
         is_run: call.kind == ToolKind::Shell || call.kind == ToolKind::Other && may_run_commands(&call.name),
+        purpose: failure
+            .keys
+            .iter()
+            .map(|key| key.purpose)
+            .min()
+            .unwrap_or_default(),
         is_reported: outcome.failed == Some(true),
         is_certain: failure.is_certain(),
         unknown_since: failure.unknown_since,

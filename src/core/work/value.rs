@@ -180,6 +180,8 @@ pub struct SeenFailure {
     pub by_user: bool,
     /// Whether the call ran something: a command, or a tool that no table lists.
     pub is_run: bool,
+    /// The first purpose, in the order of the type, of the commands that may have failed.
+    pub purpose: CommandPurpose,
     /// Whether the wire or the tool reports the failure; otherwise only the wording of the result indicates it.
     pub is_reported: bool,
     /// Whether the exit code and the directory are known, and no later call may have settled the failure.
@@ -222,6 +224,14 @@ impl SeenEffect {
     pub(crate) fn serves(&self) -> bool {
         let is_up = self.passed == Some(true) || self.is_running;
         self.purpose == CommandPurpose::Serve && is_up && !self.may_have_ended
+    }
+}
+
+impl SeenFailure {
+    /// Whether the failure certainly leaves work: that of a check or of a change of the repository's history.
+    pub(crate) fn leaves_work(&self) -> bool {
+        let matters = self.purpose.verifies() || self.purpose == CommandPurpose::Git;
+        matters && self.is_reported && self.unknown_since.is_none()
     }
 }
 

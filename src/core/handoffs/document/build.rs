@@ -8,6 +8,7 @@ use super::{
     FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, Prerequisite, PrerequisiteKind, Risk, Severity,
     VERSION, VerdictPointer,
 };
+use crate::agents::commands::CommandPurpose;
 use crate::handoffs::{carry, draft};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::{HandoffStatus, LOCAL};
@@ -339,12 +340,20 @@ fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
             run.turn == failed.turn && run.exit == failed.exit && is_same
         })
     };
-    for failed in seen.failed().filter(|failed| !is_listed(failed)) {
-        let command = one_line(&failed.command, SENTENCE);
-        let (exit, turn) = (failed.exit.unwrap_or_default(), failed.turn);
-        let detail =
-            format!("`{command}` ended with {exit} in turn {turn}, and was not run again with success");
-        risks.add(Severity::Info, detail);
+    let is_open = |failed: &&work::SeenFailure| failed.is_certain || failed.leaves_work();
+    let open = seen.failures.iter().filter(is_open);
+    for failed in open.filter(|failed| !is_listed(failed)) {
+        let severity = match failed.purpose {
+            purpose if purpose.verifies() => Severity::Block,
+            CommandPurpose::Git => Severity::Warn,
+            _ => Severity::Info,
+        };
+        let (command, turn) = (one_line(&failed.command, SENTENCE), failed.turn);
+        let ended = failed
+            .exit
+            .map_or("failed".to_owned(), |code| format!("ended with {code}"));
+        let detail = format!("`{command}` {ended} in turn {turn}, and was not run again with success");
+        risks.add(severity, detail);
     }
     // Later calls may have settled it, or did not show it again.
     let is_doubtful = |failed: &&work::SeenFailure| failed.is_run && failed.unknown_since.is_some();

@@ -72,3 +72,23 @@ fn after_a_summary_of_the_agent_the_goal_is_the_request_in_it() {
     let text = local(&[user(untitled), model("Looking at it.")]);
     assert_contains(&text, "Goal (as stated before): Port the readers.\n");
 }
+
+#[test]
+fn a_failure_without_code_or_directory_is_a_risk() {
+    let commit = ran("git add -A && git commit -m x", "The format check failed.");
+    let mut test = ran("cd web && npm ci", "added 3 packages").to_vec();
+    test.extend(ran("npm test", "Exit code 1\nTests: 1 failed, 3 passed, 4 total"));
+    for (lines, risk) in [
+        (
+            failing(commit).to_vec(),
+            "- **warn** `git add -A && git commit -m x` failed in turn 1",
+        ),
+        (test, "- **block** `npm test` ended with 1 in turn 1"),
+    ] {
+        let mut all = vec![user("Mend the client.")];
+        all.extend(lines);
+        all.push(model("I've completed the fix."));
+        let index = indexed(&all);
+        assert_contains(&document(&index).markdown(), risk);
+    }
+}
