@@ -1,7 +1,6 @@
 //! Facts as lines of text, worded the same for models and for users.
 
-use super::message::RUNNING;
-use super::{SeenChange, SeenEffect, SeenFailure, SeenStatement, SeenVerification};
+use super::{CallEnd, SeenChange, SeenCommand, SeenEffect, SeenFailure, SeenStatement, SeenVerification};
 use crate::text::prose::joined;
 
 /// Formats a string as inline code.
@@ -22,12 +21,12 @@ pub(crate) fn longest_fence(text: &str) -> usize {
     runs.map(str::len).max().unwrap_or_default()
 }
 
-/// The exit code of a whole line. Zero does not prove that each of its commands passed.
-pub(crate) fn exit(exit: Option<i32>) -> String {
+/// The exit code of a whole line, or else how it ended. Zero does not prove that each of its commands passed.
+pub(crate) fn exit(exit: Option<i32>, ended: Option<CallEnd>) -> String {
     match exit {
         Some(0) => "exit 0".to_owned(),
         Some(code) => format!("**exit {code}**"),
-        None => "exit code unknown".to_owned(),
+        None => ended.map_or("exit code unknown", CallEnd::name).to_owned(),
     }
 }
 
@@ -48,11 +47,10 @@ pub(crate) fn statement(stated: &SeenStatement) -> String {
 impl SeenVerification {
     /// How the run ended, and whether that still holds.
     pub(crate) fn line(&self) -> String {
-        let ended = match (self.has_passed(), self.exit) {
-            (Some(true), _) => "passed".to_owned(),
-            (None, None) if self.is_running => RUNNING.to_owned(),
-            (Some(false), None) => "**failed**, exit code unknown".to_owned(),
-            (_, code) => exit(code),
+        let ended = match self.has_passed() {
+            Some(true) => "passed".to_owned(),
+            Some(false) => exit(self.exit, Some(CallEnd::Failed)),
+            None => exit(None, self.is_running.then_some(CallEnd::Running)),
         };
         let since = match self.stale {
             Some(true) => "; files changed after it",
@@ -68,6 +66,15 @@ impl SeenVerification {
             code(&self.command),
             place(self.turn, self.call)
         )
+    }
+}
+
+impl SeenCommand {
+    /// How the line ended, and who ran it.
+    pub(crate) fn line(&self) -> String {
+        let who = if self.by_user { ", run by the user" } else { "" };
+        let (ended, place) = (exit(self.exit, self.ended), place(self.turn, self.call));
+        format!("{}: {ended}{who}{place}", code(&self.command))
     }
 }
 
@@ -88,7 +95,7 @@ impl SeenEffect {
             Some(true) if self.is_idle => "changed nothing",
             Some(true) => self.purpose.leaves().unwrap_or("ran"),
             Some(false) => "**failed**",
-            None if self.is_running => RUNNING,
+            None if self.is_running => CallEnd::Running.name(),
             None => "ran, exit code unknown",
         };
         let since = match self.may_have_ended {

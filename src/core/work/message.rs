@@ -1,5 +1,6 @@
 //! An indexed message: the kept facts of its text, calls and results.
 
+use super::CallEnd;
 use super::markers::AnchoredSentence;
 use crate::agents::background::{BackgroundCall, BackgroundEnd};
 use crate::agents::ending::LineEnd;
@@ -130,11 +131,6 @@ pub(crate) struct IndexedResult {
     pub(crate) is_over: bool,
 }
 
-/// Words for calls that failed, that read like a failure, and that have not ended.
-pub(crate) const FAILED: &str = "FAILED";
-pub(crate) const READS_FAILED: &str = "reads as failed";
-pub(crate) const RUNNING: &str = "started in the background";
-
 impl IndexedResult {
     /// Records how a command ended that was left in the background, if it was not stopped. Its output is not known.
     pub(crate) fn end_with(&mut self, code: Option<i32>) {
@@ -150,16 +146,15 @@ impl IndexedResult {
         };
     }
 
-    /// How the call ended, in a few words.
-    pub(crate) fn ended(&self) -> &'static str {
-        match self.failed {
-            _ if self.not_run => "not run",
-            Some(false) => "went well",
-            Some(true) => FAILED,
-            None if self.end.is_running => RUNNING,
-            None if self.looks_failed => READS_FAILED,
-            None => "ended in a way that is not known",
-        }
+    /// How the call ended, if known.
+    pub(crate) fn ended(&self) -> Option<CallEnd> {
+        Some(match self.failed {
+            Some(false) => CallEnd::Good,
+            Some(true) => CallEnd::Failed,
+            None if self.end.is_running => CallEnd::Running,
+            None if self.looks_failed => CallEnd::ReadsFailed,
+            None => return None,
+        })
     }
 
     /// The lines to show: those that name a change, if there are any.
@@ -178,7 +173,7 @@ impl IndexedResult {
 
 #[cfg(test)]
 mod tests {
-    use super::IndexedResult;
+    use super::{CallEnd, IndexedResult};
 
     #[test]
     fn what_reads_as_failed_is_said_where_nothing_is_known() {
@@ -190,9 +185,9 @@ mod tests {
             }
             .ended()
         };
-        assert_eq!(ended(None, true), "reads as failed");
-        assert_eq!(ended(None, false), "ended in a way that is not known");
-        assert_eq!(ended(Some(false), true), "went well");
-        assert_eq!(ended(Some(true), false), "FAILED");
+        assert_eq!(ended(None, true), Some(CallEnd::ReadsFailed));
+        assert_eq!(ended(None, false), None);
+        assert_eq!(ended(Some(false), true), Some(CallEnd::Good));
+        assert_eq!(ended(Some(true), false), Some(CallEnd::Failed));
     }
 }

@@ -45,7 +45,8 @@ pub(crate) use markers::{AnchoredSentence, SentenceClass};
 pub use reader::DraftIndexSettings;
 pub use todos::{finishes_item, todo_list};
 pub use value::{
-    SeenChange, SeenCommand, SeenEffect, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile,
+    CallEnd, SeenChange, SeenCommand, SeenEffect, SeenFacts, SeenFailure, SeenStatement, SeenVerification,
+    VerdictFile,
 };
 pub use whereabouts::Whereabouts;
 

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::message::{FAILED, READS_FAILED};
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::{TodoItem, TodoState};
@@ -61,6 +60,18 @@ pub struct SeenFacts {
     pub uncommitted: Vec<String>,
 }
 
+named! {
+    /// How a call ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum CallEnd {
+        Good = "went well",
+        Failed = "**failed**, exit code unknown",
+        ReadsFailed = "reads as failed",
+        Running = "started in the background",
+    }
+}
+
 /// The last run of a command that tests, builds or lints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,7 +92,7 @@ pub struct SeenVerification {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub call: usize,
     /// Whether the command still ran in the background when last seen.
-    #[serde(skip)]
+    #[serde(default, rename = "running", skip_serializing_if = "std::ops::Not::not")]
     pub is_running: bool,
     /// Whether it is unknown which directory the command ran in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -109,9 +120,9 @@ pub struct SeenCommand {
     /// Whether the command changed something in addition to the repository's history.
     #[serde(skip)]
     pub changes: bool,
-    /// How the command ended, in words.
-    #[serde(skip)]
-    pub ended: &'static str,
+    /// How the line ended, by other evidence than its exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<CallEnd>,
     /// Lines of the output.
     ///
     /// The last ones if the command certainly failed. Otherwise the lines that name the change; a few lines if the user
@@ -238,7 +249,7 @@ impl SeenFailure {
 impl SeenCommand {
     /// Whether the command failed or reads as failed.
     pub(crate) fn has_failed(&self) -> bool {
-        matches!(self.ended, FAILED | READS_FAILED)
+        matches!(self.ended, Some(CallEnd::Failed | CallEnd::ReadsFailed))
     }
 }
 

@@ -66,6 +66,7 @@ impl HandoffDocument {
             created_at: rfc3339(handoff.created_ms / 1000),
             summary: goal.map_or_else(|| summary(&own_sections), |goal| one_line(goal, SUMMARY)),
             changed_files: seen.files.clone(),
+            doubtful_files: seen.doubtful_files.clone(),
             commands_run,
             commands_left_out,
             failed_attempts: attempts(seen),
@@ -137,7 +138,12 @@ fn commands(seen: &SeenFacts) -> (Vec<work::SeenCommand>, usize) {
         kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));
     }
     let left_out = all.len() - kept.len();
-    (kept.into_iter().cloned().collect(), left_out)
+    let kept = kept.into_iter().map(|ran| work::SeenCommand {
+        // Other evidence of the end only matters without a code.
+        ended: ran.ended.filter(|_| ran.exit.is_none()),
+        ..ran.clone()
+    });
+    (kept.collect(), left_out)
 }
 
 fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
@@ -340,30 +346,19 @@ fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
             run.turn == failed.turn && run.exit == failed.exit && is_same
         })
     };
-    let is_open = |failed: &&work::SeenFailure| failed.is_certain || failed.leaves_work();
-    let open = seen.failures.iter().filter(is_open);
-    for failed in open.filter(|failed| !is_listed(failed)) {
+    // Later calls may have settled it, or did not show it again.
+    let is_told = |failed: &&work::SeenFailure| {
+        failed.is_run && (failed.unknown_since.is_some() || failed.is_certain || failed.leaves_work())
+    };
+    for failed in seen.failures.iter().filter(is_told) {
+        let is_known = failed.unknown_since.is_none();
         let severity = match failed.purpose {
-            purpose if purpose.verifies() => Severity::Block,
-            CommandPurpose::Git => Severity::Warn,
+            _ if is_known && is_listed(failed) => continue,
+            purpose if is_known && purpose.verifies() => Severity::Block,
+            CommandPurpose::Git if is_known => Severity::Warn,
             _ => Severity::Info,
         };
-        let (command, turn) = (one_line(&failed.command, SENTENCE), failed.turn);
-        let ended = failed
-            .exit
-            .map_or("failed".to_owned(), |code| format!("ended with {code}"));
-        let detail = format!("`{command}` {ended} in turn {turn}, and was not run again with success");
-        risks.add(severity, detail);
-    }
-    // Later calls may have settled it, or did not show it again.
-    let is_doubtful = |failed: &&work::SeenFailure| failed.is_run && failed.unknown_since.is_some();
-    for failed in seen.failures.iter().filter(is_doubtful) {
-        let command = one_line(&failed.command, SENTENCE);
-        let detail = format!(
-            "`{command}` failed in turn {}; not known whether it still fails",
-            failed.turn
-        );
-        risks.add(Severity::Info, detail);
+        risks.add(severity, format!("failed: {}", failed.line(0)));
     }
 }
 

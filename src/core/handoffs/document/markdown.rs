@@ -9,7 +9,7 @@ use super::{
 use crate::agents::todo::TodoItem;
 use crate::handoffs::field_error::FieldError;
 use crate::text::prose::joined as line;
-use crate::work::lines::{code, exit, longest_fence, place, statement};
+use crate::work::lines::{code, longest_fence, place, statement};
 use crate::work::{SeenClaim, SeenVerification};
 
 /// Heading of the carry-over prompt, which comes last because it may contain anything.
@@ -32,6 +32,10 @@ pub(super) fn of(document: &HandoffDocument) -> String {
     page.list("Claims that nothing proves", &document.claims, claim);
     let files = &document.changed_files;
     page.list("Changed files", files, |file| file.line(true));
+    let doubtful = &document.doubtful_files;
+    page.list("Files that may have changed since", doubtful, |file| {
+        file.line(true)
+    });
     page.section("Commands", commands(document));
     page.list("Failed attempts", &document.failed_attempts, attempt);
     page.list("To do", &document.todo, todo);
@@ -79,9 +83,7 @@ fn todo(todo: &TodoItem) -> String {
 fn commands(document: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
     for run in &document.commands_run {
-        let who = if run.by_user { ", run by the user" } else { "" };
-        let (command, how) = (code(&run.command), exit(run.exit));
-        lines.push(format!("- {command}: {how}{who}{}", place(run.turn, run.call)));
+        lines.push(format!("- {}", run.line()));
         // Indented, so that none of it is read as Markdown.
         lines.extend(run.output.iter().map(|output| format!("      {}", line(output))));
     }

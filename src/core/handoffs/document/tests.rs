@@ -50,7 +50,7 @@ fn ran(command: &str, exit: Option<i32>) -> work::SeenCommand {
         call: 7,
         by_user: false,
         changes: false,
-        ended: "",
+        ended: None,
         output: if failed {
             vec!["error: no".into(), "## not a heading".into()]
         } else {

@@ -34,6 +34,9 @@ pub struct HandoffDocument {
     pub summary: String,
     /// Changed files, in the order of their first change.
     pub changed_files: Vec<SeenChange>,
+    /// Files that calls changed, and that may not be as they left them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubtful_files: Vec<SeenChange>,
     /// The last commands, those of the user, and every one that failed or changed something; oldest first.
     pub commands_run: Vec<SeenCommand>,
     /// Number of omitted commands.

@@ -301,12 +301,7 @@ impl DraftBuilder<'_, '_> {
             self.add(group, PieceRank::Anchor, effect.turn, full, Some(line));
         }
         for run in by_user(&facts.commands) {
-            let line = format!(
-                "- `{}`: {} (turn {})",
-                one_line(&run.command, LINE),
-                run.ended,
-                run.turn
-            );
+            let line = format!("- {}", run.line());
             // The lines of an error are listed with the failure.
             let lines = if run.has_failed() { &[] } else { &run.output[..] };
             let full = format!("{line}{}", quoted(lines));

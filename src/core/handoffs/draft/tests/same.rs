@@ -261,3 +261,34 @@ fn an_offer_of_help_is_no_step() {
     let (local, _) = both(&[user("Put up the page."), model(offers)]);
     assert_lacks(&local, "Steps:");
 }
+
+#[test]
+fn a_document_lists_the_ends_and_the_files_that_the_draft_lists() {
+    let mut all = vec![user("Port the parser.")];
+    all.extend(called("Edit", json!({"file_path": "src/a.rs"}), "ok"));
+    all.extend(ran("git checkout main && git pull", "Switched to branch 'main'"));
+    all.extend(failing(ran("git commit -m x", "The format check failed.")));
+    all.extend(ran("npm test", "Command running in background with ID: b1"));
+    let (local, document) = both(&all);
+    for part in [
+        "- `src/a.rs` modified (turn 1, call 1)\n",
+        "`npm test`: started in the background",
+    ] {
+        assert_contains(&local, part);
+    }
+    let markdown = document.markdown();
+    for part in [
+        "## Files that may have changed since\n\n- `src/a.rs` modified (turn 1, call 1)\n",
+        "- `git commit -m x`: **failed**, exit code unknown (turn 1, call 3)\n",
+        "- `npm test`: started in the background (turn 1, call 4)\n",
+    ] {
+        assert_contains(&markdown, part);
+    }
+    assert_eq!(
+        markdown.matches("started in the background").count(),
+        2,
+        "{markdown}"
+    );
+    let read = HandoffDocument::read(&serde_json::to_string(&document).unwrap()).unwrap();
+    pretty_assertions::assert_eq!(read.markdown(), markdown);
+}

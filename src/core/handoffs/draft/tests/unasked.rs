@@ -81,7 +81,7 @@ fn a_failure_without_code_or_directory_is_a_risk() {
     for (lines, risk) in [
         (
             failing(commit).to_vec(),
-            "- **warn** `git add -A && git commit -m x` failed in turn 1",
+            "- **warn** failed: `git add -A && git commit -m x` (turn 1, call 1)",
         ),
         (test, "- **block** `npm test` ended with 1 in turn 1"),
     ] {

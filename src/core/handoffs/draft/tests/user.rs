@@ -173,13 +173,13 @@ fn commands_of_the_user_are_in_everything_that_is_made_of_the_index() {
         );
         let end = sent.exit.map_or(String::new(), |code| format!(" (exit {code})"));
         let went = if sent.end_known {
-            "went well"
+            "exit 0"
         } else {
-            "ended in a way that is not known"
+            "exit code unknown"
         };
         let local = index.local(&request(4000)).unwrap();
         for line in [
-            format!("- `{MIGRATED}`: {went} (turn 1)\n  > {PRINTED}"),
+            format!("- `{MIGRATED}`: {went}, run by the user (turn 1)\n  > {PRINTED}"),
             format!("- `{FAILED}`{end}, run by the user (turn 1)\n    > {ERROR}"),
             "Goal (the last open request): Mend the importer.".to_owned(),
         ] {
@@ -225,5 +225,8 @@ fn a_command_of_the_user_leaves_an_answered_request_answered() {
     let local = index.local(&request(4000)).unwrap();
     assert_contains(&local, "Goal (the last open request): Now the importer.");
     let alone = indexed(&[pi("ok")]).local(&request(4000)).unwrap();
-    assert!(alone.contains("- `cargo test -q`: went well (turn 1)"), "{alone}");
+    assert!(
+        alone.contains("- `cargo test -q`: exit 0, run by the user (turn 1)"),
+        "{alone}"
+    );
 }
