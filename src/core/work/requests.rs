@@ -48,6 +48,7 @@ struct AskingWords {
     unsolved: Phrases,
     unsolved_within: Wordings,
     next_step: Beginnings,
+    no_step: Beginnings,
     personal: Phrases,
 }
 
@@ -369,7 +370,7 @@ fn answers(before: &IndexedTurn<'_>, turn: &IndexedTurn<'_>) -> bool {
 pub(crate) fn names_next_step(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     // A sentence that ends with a colon announces the calls after it, which have already run.
-    !small.trim_end().ends_with(':') && ASKING.next_step.begin(&small)
+    !small.trim_end().ends_with(':') && ASKING.next_step.begin(&small) && !ASKING.no_step.begin(&small)
 }
 
 /// Whether nothing of the current task is open.
@@ -425,7 +426,7 @@ pub(crate) fn is_reported_done(turn: &IndexedTurn<'_>) -> bool {
 }
 
 /// Whether a model's last words state that the task is done.
-fn claims_done(text: &str) -> bool {
+pub(crate) fn claims_done(text: &str) -> bool {
     let denies = |sentence: &str| !is_offer(sentence) && WORDS.not_done.occur_in(&sentence.to_lowercase());
     WORDS.done.occur_in(&text.to_lowercase()) && !sentences(text).any(denies) && !names_rest(text)
 }

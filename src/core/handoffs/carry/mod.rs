@@ -87,6 +87,14 @@ pub fn rules_of(handoff: &Handoff) -> Vec<String> {
     rules.map(|item| rule::unmarked(&item.text).to_owned()).collect()
 }
 
+/// The user's newest message in the block after a prompt, unless the prompt reports all as done.
+pub fn unanswered(handoff: &Handoff) -> Option<&str> {
+    let is_newest =
+        |item: &&CarriedItem| item.kind == CarriedKind::Newest && item.state == CarriedState::Added;
+    let newest = handoff.carried.iter().find(is_newest)?;
+    (!requests::claims_done(prompt_alone(&handoff.prompt))).then_some(&*newest.text)
+}
+
 /// A stored prompt without the block after it.
 pub fn prompt_alone(prompt: &str) -> &str {
     block::split(prompt).0

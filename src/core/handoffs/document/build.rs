@@ -41,10 +41,12 @@ impl HandoffDocument {
         let own = draft::without_quotes(prompt);
         let (own_sections, sections) = (sections(&own), sections(prompt));
         let goal = draft::goal_of(prompt);
-        // The prompt's next step, else its goal, else the first open to-do item. Without any, this is a status report.
-        let next = next_action(&own, &own_sections)
+        // Without any of these, this is a status report. In a draft that was composed here, only the list of steps names one.
+        let is_composed = draft::is_done(prompt).is_some();
+        let next = next_action(if is_composed { "" } else { &own }, &own_sections)
             .or_else(|| goal.map(str::to_owned))
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
+            .or_else(|| carry::unanswered(handoff).map(str::to_owned))
             .map(|step| one_line(&step, SENTENCE))
             .filter(|step| !step.is_empty());
         let mut claims = seen.claims(&draft::without_earlier(prompt));

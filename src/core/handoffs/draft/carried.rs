@@ -34,10 +34,10 @@ pub fn goal_of(prompt: &str) -> Option<&str> {
 
 /// Whether a document that was composed without a model states its work as done; `None` if it states neither.
 pub fn is_done(prompt: &str) -> Option<bool> {
-    let mut lines = document_of(prompt).lines();
-    lines.find_map(|line| match line.starts_with(LAST_GOAL) {
-        true => Some(true),
-        false => line.starts_with(OPEN_GOAL).then_some(false),
+    let labels = [(LAST_GOAL, true), (OPEN_GOAL, false), (EARLIER_GOAL, false)];
+    document_of(prompt).lines().find_map(|line| {
+        let label = labels.iter().find(|(label, _)| line.starts_with(label));
+        label.map(|(_, is_done)| *is_done)
     })
 }
 

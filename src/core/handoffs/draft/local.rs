@@ -198,6 +198,9 @@ impl DraftBuilder<'_, '_> {
         let turns = plural(count as u64, "turn");
         let state = match self.work.all_done {
             _ if self.request.has_goal() => format!("Before this goal: {turns}."),
+            true if self.work.facts.next_todo().is_some() => {
+                format!("The last request is done after {turns}; items of the to-do list are open.")
+            }
             true => format!("Nothing is open after {turns}."),
             false => format!("Under way after {turns}."),
         };
@@ -242,7 +245,8 @@ impl DraftBuilder<'_, '_> {
         let (turn, goal) = match (typed, work.all_done) {
             (Some((turn, goal)), true) => (turn, format!("{LAST_GOAL}{goal}")),
             (Some((turn, goal)), false) => (turn, format!("{OPEN_GOAL}{goal}")),
-            (None, _) => match earlier_goal(work) {
+            (None, is_done) => match earlier_goal(work) {
+                Some((turn, goal)) if is_done => (turn, format!("{LAST_GOAL}{goal}")),
                 Some((turn, goal)) => (turn, format!("{EARLIER_GOAL}{goal}")),
                 None => (0, "Goal: none is stated; ask the user.".to_owned()),
             },
@@ -267,7 +271,7 @@ impl DraftBuilder<'_, '_> {
             let last = self.work.turns.last().and_then(|turn| turn.replies.last());
             let next = last
                 .into_iter()
-                .flat_map(|reply| sentences(&reply.text).filter(|s| is_step(s)));
+                .flat_map(|reply| sentences(&reply.text).filter(|s| requests::names_next_step(s)));
             steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
         }
         let turns = self.work.turns.len();
@@ -417,11 +421,6 @@ fn by_user(commands: &[SeenCommand]) -> Vec<&SeenCommand> {
 
 fn quoted(lines: &[String]) -> String {
     lines.iter().map(|line| format!("\n  > {line}")).collect()
-}
-
-/// Whether a sentence announces a step, and does not offer help.
-fn is_step(sentence: &str) -> bool {
-    requests::names_next_step(sentence) && !sentence.to_lowercase().contains("let me know")
 }
 
 /// The group for sentences of this class.

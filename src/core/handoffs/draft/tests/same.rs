@@ -292,3 +292,47 @@ fn a_document_lists_the_ends_and_the_files_that_the_draft_lists() {
     let read = HandoffDocument::read(&serde_json::to_string(&document).unwrap()).unwrap();
     pretty_assertions::assert_eq!(read.markdown(), markdown);
 }
+
+#[test]
+fn items_of_an_earlier_to_do_list_are_open_in_both() {
+    let todos = json!({"todos": [{"content": "Wire the list", "status": "in_progress"}]});
+    let mut all = vec![user("Build the page.")];
+    all.extend(called("TodoWrite", todos, "ok"));
+    all.extend([model("The table is there."), user("Commit it.")]);
+    all.extend(ran("git commit -m x", "[main abc1234] x\n 3 files changed"));
+    all.push(model("Done, it is committed."));
+    let (local, document) = both(&all);
+    assert_contains(
+        &local,
+        "The last request is done after 2 turns; items of the to-do list are open.",
+    );
+    assert_eq!(document.next_action.as_deref(), Some("Wire the list"));
+}
+
+#[test]
+fn the_next_action_of_a_draft_is_no_sentence_of_its_request() {
+    let mut all = vec![user("Port all readers, one by one. Start with the first one.")];
+    all.extend(called("Edit", json!({"file_path": "src/a.rs"}), "ok"));
+    all.push(model("The third reader is ported. Let me think about the rest."));
+    let index = indexed(&all);
+    let local = index.local(&request(4000)).unwrap();
+    assert_lacks(&local, "Steps:");
+    let next = document_of(&index, &super::super::carried(&local), &[]).next_action;
+    assert_begins(&next.unwrap(), "Port all readers");
+}
+
+#[test]
+fn a_message_that_a_prompt_leaves_unanswered_is_the_next_action() {
+    let index = indexed(&[user("Port the exporter."), model("Looking at it.")]);
+    let newest = CarriedItem {
+        kind: CarriedKind::Newest,
+        state: CarriedState::Added,
+        text: "Port the exporter.".into(),
+    };
+    let next = |prompt: &str| document_of(&index, prompt, std::slice::from_ref(&newest)).next_action;
+    assert_eq!(
+        next("The importer was looked at.").as_deref(),
+        Some("Port the exporter.")
+    );
+    assert_eq!(next("All is done."), None);
+}
