@@ -30,11 +30,19 @@ impl HandoffFile {
     pub fn of_document(document: &HandoffDocument) -> Self {
         let mut file = Self::headed(document);
         file.say(document);
-        for changed in &document.changed_files {
-            let list = file.files.of(changed.change);
-            if list.len() < FILES {
-                list.push(changed.path.clone());
+        // From the last change back, so that the oldest ones are left out.
+        let mut changed: Vec<_> = document.changed_files.iter().collect();
+        changed.sort_by_key(|changed| (changed.turn, changed.call));
+        let mut left_out = 0;
+        for changed in changed.iter().rev() {
+            match file.files.of(changed.change) {
+                list if list.len() < FILES => list.insert(0, changed.path.clone()),
+                _ => left_out += 1,
             }
+        }
+        if left_out > 0 {
+            let count = left_out.to_string();
+            file.findings.insert("files_left_out".to_owned(), count);
         }
         if let Some(context) = document.context {
             file.set_context(context.used, context.window);
@@ -79,7 +87,9 @@ impl HandoffFile {
             self.blockers.append(&mut failing);
         }
         if self.now.is_empty() {
-            self.now = self.next.first().cloned().unwrap_or_default();
+            let named = document.and_then(|document| document.next_action.as_ref());
+            let named = named.map(|step| shortened(step, GOAL_BYTES));
+            self.now = named.or(self.next.first().cloned()).unwrap_or_default();
         }
         let is_complete = document.is_some_and(|document| draft::is_done(&document.prompt) == Some(true));
         if self.now.is_empty() && is_complete {
@@ -89,7 +99,8 @@ impl HandoffFile {
             words.agent_type().clone_into(&mut self.agent_type);
         }
         self.infer_status();
-        self.fall_back_to(&words.user);
+        let goal = document.and_then(|document| draft::goal_of(&document.prompt));
+        self.fall_back_to(goal.unwrap_or(&words.user));
     }
 
     /// Converts a document, and keeps every file that it names: for comparison with the repository, not for readers.
@@ -160,11 +171,13 @@ impl HandoffFile {
             "" => attempt.tried.clone(),
             why => format!("{}: {why}", attempt.tried),
         }));
+        let doubtful = newest(document.doubtful_files.iter().map(|changed| &changed.path));
         for (name, value) in [
             ("handoff", document.id.to_string()),
             (names::DIRECTORY, document.repository.clone()),
             ("git_branch", document.branch.clone()),
             ("last_known_good_commit", document.last_known_good_commit.clone()),
+            ("perhaps_changed", doubtful.join(", ")),
         ] {
             if !value.is_empty() {
                 self.findings.insert(name.to_owned(), value);

@@ -69,7 +69,8 @@ impl SessionReader {
             self.error = Some(error.to_owned());
         }
         for place in [entry, &entry["payload"]] {
-            if let Some(directory) = place["cwd"].as_str() {
+            // Later records of Claude Code name the directory that its shell has moved to.
+            if let Some(directory) = place["cwd"].as_str().filter(|_| self.directory.is_none()) {
                 self.directory = Some(directory.trim_end_matches('/').to_owned());
             }
         }

@@ -163,6 +163,10 @@ fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<Str
         return None;
     }
     let item = item(matched_text.as_str());
+    // The words before it are missing.
+    if item.starts_with(['(', '—', '–', ',']) {
+        return None;
+    }
     if !item.is_empty() {
         return Some((whole.start(), whole.end(), vec![item]));
     }
@@ -305,6 +309,7 @@ mod tests {
             ("Task complete: docs", "docs"),
             ("This is not implemented yet.", ""),
             ("Donet: x", ""),
+            ("The page is tested ✓\n✓ — all 15 tests of it pass", ""),
             ("Nothing to see", ""),
         ] {
             assert_eq!(analyze(text).goal, goal, "{text}");

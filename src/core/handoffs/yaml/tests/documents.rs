@@ -92,3 +92,16 @@ fn without_a_next_action_it_says_so_and_a_block_is_a_blocker() {
     let file = of(&document);
     assert_eq!((file.files.modified.len(), file.next.len()), (8, 5));
 }
+
+#[test]
+fn the_files_that_changed_last_are_kept_and_the_others_are_counted() {
+    let mut document = document();
+    let changed = (1..=12).map(|call| json!({"path": format!("src/{call}.rs"), "change": "modified", "why": null, "turn": 1, "call": call}));
+    document["changed_files"] = changed.rev().collect();
+    document["doubtful_files"] = json!([{"path": "src/old.rs", "change": "modified", "why": null}]);
+    let file = of(&document);
+    let kept: Vec<String> = (5..=12).map(|call| format!("src/{call}.rs")).collect();
+    assert_eq!(file.files.modified, kept);
+    assert_eq!(file.findings["files_left_out"], "4");
+    assert_eq!(file.findings["perhaps_changed"], "src/old.rs");
+}

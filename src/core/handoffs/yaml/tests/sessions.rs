@@ -2,6 +2,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value as Json, json};
 
 use super::super::{HandoffFile, LastWords, SessionReader};
+use crate::handoffs::draft::carried;
 use crate::handoffs::draft::tests::document;
 use crate::handoffs::testing::draft_request;
 use crate::redact::Redactor;
@@ -186,7 +187,7 @@ fn a_session_of_codex_is_read() {
         ["`cargo test` ended with 101 in turn 1; files changed after it"]
     );
     assert_eq!(file.next, ["mend (in progress)", "test"]);
-    assert_eq!(file.now, "mend (in progress)");
+    assert_eq!(file.now, "mend");
     assert_eq!(file.done_this_session[0].task, "read");
     // The session file does not state it.
     assert_eq!(file.goal, "Asked for: Mend the parser");
@@ -215,6 +216,12 @@ fn a_session_of_pi_and_the_plain_form_are_read() {
         json!({"error": "rate limited"}),
     ]);
     assert_eq!((plain.goal.as_str(), plain.blockers.len()), ("a", 1));
+}
+
+#[test]
+fn a_session_works_in_the_directory_that_it_began_in() {
+    let lines = ["/src/app", "/src/app/web"].map(|directory| json!({"cwd": directory}));
+    assert_eq!(reader(&lines).directory.as_deref(), Some("/src/app"));
 }
 
 #[test]
@@ -295,35 +302,39 @@ fn sessions_of_gemini_cli_and_qwen_code_are_read() {
 
 #[test]
 fn a_session_is_complete_if_its_draft_states_so() {
-    let read = |closing: &str| {
+    let read = |closing: &[(&str, &str)]| {
         let (ask, path) = ("Oil both doors.", "/src/app/door.rs");
         let edit = json!({"file_path": path, "old_string": "a", "new_string": "b"});
-        let reader = reader(&[
+        let mut lines = vec![
             claude("user", json!(ask)),
             used("1", "Edit", edit),
             answered("1", "updated", false),
-            claude("assistant", json!([{"type": "text", "text": closing}])),
-        ]);
+        ];
+        let said = |(role, text): &(&str, &str)| claude(role, json!([{"type": "text", "text": text}]));
+        lines.extend(closing.iter().map(said));
+        let reader = reader(&lines);
         let (wire, body) = reader.request();
         let view = wire::wire(wire).read(&body, Operation::Generate).unwrap();
         let transcript = Transcript::from_view(&view);
         let index = DraftIndex::from_transcript(DraftIndexSettings::default(), &transcript);
         let mut document = document(&index);
-        document.prompt = index.local(&draft_request(4000)).unwrap();
+        document.prompt = carried(&index.local(&draft_request(4000)).unwrap());
         let mut file = HandoffFile::default();
         file.fill_from_session(&LastWords::from_transcript(&transcript, None), Some(&document));
         (file.status, file.outcome, file.now)
     };
     let now = |text: &str| text.to_owned();
-    assert_eq!(
-        read("I've completed the first door. One door remains."),
-        (
-            now("partial"),
-            now("PARTIAL_PLUS"),
-            now("Go on with: Oil both doors.")
-        )
+    let open = (
+        now("partial"),
+        now("PARTIAL_PLUS"),
+        now("Go on with: Oil both doors."),
     );
-    let (status, outcome, now) = read("I've completed both doors.");
+    let part = ("assistant", "I've completed the first door. One door remains.");
+    assert_eq!(read(&[part]), open);
+    // An acknowledgement is not the request.
+    let part = ("assistant", "The second hinge is oiled.");
+    assert_eq!(read(&[part, ("user", "continue"), part]), open);
+    let (status, outcome, now) = read(&[("assistant", "I've completed both doors.")]);
     assert_eq!((&*status, &*outcome), ("complete", "SUCCEEDED"));
     assert!(!now.contains("Oil both doors"), "{now}");
 }
