@@ -151,9 +151,9 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     }
     let finished = seen.map_or(&[][..], |seen| &seen.finished);
     let newest = words.newest.as_ref().filter(|_| has_all);
-    let newest = newest.and_then(|newest| newest.quoted(finished));
+    let newest = newest.and_then(|newest| newest.parts(finished));
     let has_rules = words.rules.iter().any(|rule| !rule.seems);
-    let newest = newest.and_then(|newest| lacking.newest(&newest, has_rules));
+    let newest = newest.and_then(|parts| lacking.newest(parts, has_rules));
     // A long list of old rules must not displace newer statements.
     let has_rest = has_all && !has_done && !words.rest.is_empty() && !block::is_short(policy.tokens);
     lacking.block.reserve = if has_rest { budget / RESERVE } else { 0 };
@@ -191,11 +191,15 @@ struct Lacking {
 
 impl Lacking {
     /// Appends the user's newest message. Returns it if the prompt or the block has it.
-    fn newest(&mut self, newest: &str, has_rules: bool) -> Option<String> {
+    fn newest(&mut self, parts: [Option<&str>; 3], has_rules: bool) -> Option<String> {
+        let mut quoted = parts.iter().flatten();
+        let is_there = quoted.all(|part| self.index.has(part, false));
+        let [request, asked, text] = parts.map(|part| part.map(str::to_owned));
+        let asked = asked.map(|asked| format!("(The model asked: {asked})"));
+        let newest: Vec<String> = [request, asked, text].into_iter().flatten().collect();
         // With a small budget, the newest message must leave room for rules.
         let share = if has_rules { 2 } else { 1 };
-        let newest = self.block.part(CarriedKind::Newest, newest, share);
-        let is_there = self.index.has(&newest, false);
+        let newest = self.block.part(CarriedKind::Newest, &newest.join("\n"), share);
         let item = self.block.put(CarriedKind::Newest, newest.clone(), is_there);
         // A message that did not fit must not count as the place where its rules are quoted.
         let is_told = item.state != CarriedState::LeftOut;

@@ -10,7 +10,7 @@ use super::user::UserMessage;
 use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
-use crate::text::prose::{has_word, one_line, sentences};
+use crate::text::prose::{has_word, one_line};
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
@@ -19,8 +19,9 @@ use crate::work::said::score::Score;
 use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
 use crate::work::{self, SeenStatement, requests};
 
-/// Maximum kept size of the newest message in bytes.
+/// Maximum size in bytes of a newest message that is kept whole, and of the typed lines of a longer one.
 const MAX_MESSAGE_BYTES: usize = 1500;
+const MAX_TYPED_BYTES: usize = 4000;
 
 /// Maximum number of rules, and of other sentences; the newest are considered.
 const MAX_SENTENCES: usize = 200;
@@ -247,53 +248,53 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
 }
 
 impl NewestMessage {
-    /// The message as it is quoted, without finished requests; `None` if nothing remains that shows the task.
-    pub(super) fn quoted(&self, finished: &[SeenStatement]) -> Option<String> {
+    /// The parts of the message as it is quoted, without finished requests: the request before it, the model's question, and
+    /// its text. `None` if nothing remains that shows the task.
+    pub(super) fn parts(&self, finished: &[SeenStatement]) -> Option<[Option<&str>; 3]> {
         let is_finished = |text: &str| {
             finished
                 .iter()
                 .any(|done| done.text == one_line(text, text.len()))
         };
         let request = self.request.as_deref().filter(|request| !is_finished(request));
-        let asked = self
-            .asked
-            .as_ref()
-            .map(|asked| format!("(The model asked: {asked})"));
+        let asked = self.asked.as_deref();
         let says = match self.is_reply {
             true => request.is_some() || asked.is_some(),
             false => !is_finished(&self.text),
         };
-        let parts = [request, asked.as_deref(), Some(&self.text)];
-        says.then(|| parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
+        says.then_some([request, asked, Some(&self.text)])
     }
 }
 
-/// The text of a message; of a long one, the typed lines. Both ends of a paste come with them if they ask for nothing.
+/// The text of a message. A long one is shortened to its typed lines, or to an accepted plan, and both ends of the rest.
 fn whole(message: &UserMessage) -> String {
-    /// Size below which the typed lines are few, and maximum size of the paste around them, in bytes.
-    const FEW: usize = MAX_MESSAGE_BYTES / 3;
-    let (whole, typed) = (message.text.trim(), message.typed.as_str());
-    let is_pasted = !typed.contains(char::is_alphanumeric);
-    match typed.len() {
-        _ if is_pasted || whole.len() <= MAX_MESSAGE_BYTES => ends(whole, MAX_MESSAGE_BYTES, ""),
-        // `The new log:` means nothing without the log.
-        0..FEW if !sentences(typed).any(requests::asks) => ends(whole, FEW, typed),
-        _ => ends(typed, MAX_MESSAGE_BYTES, ""),
+    /// Maximum size of both ends in bytes.
+    const MAX_ENDS_BYTES: usize = 1000;
+    let text = message.text.trim();
+    let first = match said::is_plan(text) {
+        true => text,
+        false => &message.typed,
+    };
+    match MAX_TYPED_BYTES.checked_sub(first.len()) {
+        _ if text.len() <= MAX_MESSAGE_BYTES => text.to_owned(),
+        Some(room) => ends(text, room.min(MAX_ENDS_BYTES), first),
+        None => ends(first, MAX_TYPED_BYTES, ""),
     }
 }
 
 /// The beginning and the end of a message in about `most` bytes, and the lines of `between` that neither of them has.
 fn ends(text: &str, most: usize, between: &str) -> String {
-    if text.len() <= most {
+    if text.len() <= most + between.len() {
         return text.to_owned();
     }
     let head = &text[..floor(text, most * 2 / 3)];
     let tail = &text[ceil(text, text.len() - most / 3)..];
-    let lacking = between
-        .lines()
-        .filter(|line| !head.contains(line) && !tail.contains(line));
-    let parts: Vec<&str> = std::iter::once(head).chain(lacking).chain([tail]).collect();
-    parts.join(" […] ")
+    let lines = between.lines();
+    let lacking: Vec<&str> = lines
+        .filter(|line| !head.contains(line) && !tail.contains(line))
+        .collect();
+    let parts = [head, &lacking.join("\n"), tail];
+    parts.map(str::trim).join(" […] ").replace(" […]  […] ", " […] ")
 }
 
 /// The active rules found so far, newest first.
@@ -403,6 +404,7 @@ mod tests {
     #[test]
     fn the_ends_of_a_message_have_the_lines_between_them() {
         assert_eq!(ends("abcdef", 6, "cd"), "abcdef");
-        assert_eq!(ends("abcdefghi", 6, "cd\nef\ni"), "abcd […] ef […] hi");
+        assert_eq!(ends("abcdefghijklmnopqr", 6, "cd\nef\nr"), "abcd […] ef […] qr");
+        assert_eq!(ends("abcdefghi", 6, ""), "abcd […] hi");
     }
 }

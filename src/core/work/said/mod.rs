@@ -12,7 +12,7 @@ pub(crate) mod words;
 pub(crate) use lines::in_lines;
 pub(crate) use quoted::{TypedMessage, quoted};
 pub(crate) use rule::{RuleStatement, describes, parts};
-pub(crate) use typed::typed;
+pub(crate) use typed::{is_plan, typed};
 
 use std::collections::HashSet;
 

@@ -91,6 +91,11 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
     lines
 }
 
+/// Whether a message is the model's plan, which the user accepted.
+pub(crate) fn is_plan(text: &str) -> bool {
+    text.trim_start().starts_with(ACCEPTED_PLAN)
+}
+
 /// The words that the user added to a plan when accepting it. `None` for another text.
 fn added_to_plan(text: &str) -> Option<&str> {
     let plan = text.trim_start().strip_prefix(ACCEPTED_PLAN)?;

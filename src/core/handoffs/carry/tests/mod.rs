@@ -1,6 +1,7 @@
 //! Tests of the block: which items it has, and which it omits.
 
 mod finished;
+mod newest;
 mod said;
 
 use proptest::prelude::*;
