@@ -56,7 +56,7 @@ use self::anchors::{anchors, spoken};
 use self::excerpt::{one_line, sentences};
 use self::markers::SENTENCE;
 use self::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
-use self::replaced::{SpokenText, Statement, Statements};
+use self::replaced::{SpokenText, Statements};
 use self::turns::{IndexedTurn, TurnEnd, calls};
 use self::walk::TranscriptWalk;
 use crate::agents::wordings::UserText;
@@ -259,14 +259,10 @@ impl<'i> Work<'i> {
             && calls(self.messages, turn.messages.clone()).any(changes)
     }
 
-    /// Whether the task is about the request directly before it, because they share more than one word.
+    /// Whether the task is about the request directly before it.
     fn is_followed_up(&self, turn: &IndexedTurn<'_>) -> bool {
         let task = self.of_task().next().filter(|task| task.n == turn.n + 1);
-        task.is_some_and(|task| {
-            let (text, before) = (task.user_text(), turn.user_text());
-            let (text, before) = (Statement::from_sentence(&text), Statement::from_sentence(&before));
-            text.overlap(&before).1 > 1
-        })
+        task.is_some_and(|task| requests::share_matter(task, turn))
     }
 
     /// The user's sentences in a turn that are not kept anyway: those that are over with it, and the others.
@@ -293,8 +289,13 @@ impl<'i> Work<'i> {
         let last = &self.turns[self.ends[turn.n - 1]];
         let is_question = || requests::is_question(turn.user_text().to_lowercase().trim_end());
         let is_answered = || turn.ended == TurnEnd::Answered && (is_question() || !self.is_followed_up(turn));
-        let has_moved_on = self.turns.len() - turn.n >= MOVED_ON || is_answered();
-        (has_moved_on || requests::is_reported_done(last)) && !requests::is_unfinished(last, &self.facts)
+        let next = self.turns.get(last.n);
+        let is_put_off = || {
+            last.ended == TurnEnd::Interrupted
+                || next.is_some_and(|next| requests::postpones(&next.user_text()))
+        };
+        let has_moved_on = || !is_put_off() && (self.turns.len() - turn.n >= MOVED_ON || is_answered());
+        (requests::is_reported_done(last) || has_moved_on()) && !requests::is_unfinished(last, &self.facts)
     }
 
     /// Whether the user only asked in a turn, and stated nothing that outlives it.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::excerpt::{one_line, sentences};
 use super::markers::SENTENCE;
+use super::replaced::Statement;
 use super::turns::{IndexedTurn, TurnEnd};
 use super::words::WORDS;
 use super::{SeenFacts, SeenStatement, SeenVerification};
@@ -37,6 +38,8 @@ struct AskingWords {
     yes_or_no: Vec<&'static str>,
     go_on: Beginnings,
     politely: Beginnings,
+    postpones: Beginnings,
+    offers: Phrases,
     praise: HashSet<&'static str>,
     praised: HashSet<&'static str>,
     informs: Beginnings,
@@ -91,12 +94,16 @@ pub(crate) fn is_praise(text: &str) -> bool {
 }
 
 /// Whether a message tells the model to continue the request before it, perhaps with a restriction: `Continue, but skip
-/// the docs.`
+/// the docs.` A message that is only an address belongs to that request as well.
 pub(crate) fn continues(text: &str) -> bool {
     /// Maximum size of such a message in bytes. A longer one makes a request of its own.
     const MAX_CONTINUING_BYTES: usize = 120;
     let small = lower(text);
     let mut rest = small.trim();
+    let mut words = rest.split_whitespace().peekable();
+    if words.peek().is_some() && words.all(|word| word.contains("://")) {
+        return true;
+    }
     if rest.len() > MAX_CONTINUING_BYTES {
         return false;
     }
@@ -111,6 +118,23 @@ pub(crate) fn continues(text: &str) -> bool {
             None => return false,
         }
     }
+}
+
+/// Whether a message begins by accepting a proposal of the model, and may then ask for more: `Yes, do that, and …`
+pub(crate) fn accepts(text: &str) -> bool {
+    let small = lower(text);
+    let first = small.split([',', '.', '!', ';', '\n']).next().unwrap_or_default();
+    let first = first.split(" and ").next().unwrap_or_default();
+    let words = words_of(first);
+    let accepts = |word: &&str| ASKING.yes_or_no.contains(word) || matches!(*word, "do" | "go");
+    is_reply(first) && words.iter().any(accepts)
+}
+
+/// Whether a message puts off the request before it.
+pub(super) fn postpones(text: &str) -> bool {
+    let small = lower(text);
+    let mut rests = ASKING.postpones.rests(small.trim());
+    rests.any(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
 }
 
 /// Whether a message may only answer a question of the model: it is short, and asks for nothing but one of its suggestions.
@@ -145,6 +169,12 @@ pub(crate) fn last_question(text: &str) -> Option<&str> {
             .ends_with(['?', '？'])
     };
     sentences(text).filter(asks).last()
+}
+
+/// The last offer in the model's output.
+pub(crate) fn last_offer(text: &str) -> Option<&str> {
+    let offers = |sentence: &&str| ASKING.offers.occur_in(&lower(sentence));
+    sentences(text).filter(offers).last()
 }
 
 /// Whether a sentence asks for an action or an answer, and so no longer matters once it is done.
@@ -244,6 +274,7 @@ fn orders_within(clause: &str) -> bool {
 /// The first word, if it is a reply or a filler, and the rest with the space or comma before it.
 fn after_reply(text: &str) -> Option<(&str, &str)> {
     let (first, after) = text.split_at(text.find([' ', ','])?);
+    let first = first.trim_end_matches('!');
     (ASKING.replies.contains(first) || ASKING.fillers.contains(first)).then_some((first, after))
 }
 
@@ -280,11 +311,21 @@ pub(crate) fn lets_go_on(turn: &IndexedTurn<'_>) -> bool {
 pub(super) fn ends_of_requests(turns: &[IndexedTurn<'_>]) -> Vec<usize> {
     let mut ends: Vec<usize> = (0..turns.len()).collect();
     for at in (1..turns.len()).rev() {
-        if lets_go_on(&turns[at]) || is_complaint(&turns[at].user_text()) {
+        let (turn, before) = (&turns[at], &turns[at - 1]);
+        let is_correction =
+            || before.ended == TurnEnd::Interrupted && (!asks_anew(turn) || share_matter(turn, before));
+        if lets_go_on(turn) || is_complaint(&turn.user_text()) || is_correction() {
             ends[at - 1] = ends[at];
         }
     }
     ends
+}
+
+/// Whether two requests share more than one word.
+pub(super) fn share_matter(turn: &IndexedTurn<'_>, before: &IndexedTurn<'_>) -> bool {
+    let (text, before) = (turn.user_text(), before.user_text());
+    let (text, before) = (Statement::from_sentence(&text), Statement::from_sentence(&before));
+    text.overlap(&before).1 > 1
 }
 
 /// The last turn that does more than to thank the model.
@@ -315,11 +356,15 @@ pub(super) fn ends_with_question(turns: &[IndexedTurn<'_>]) -> bool {
 pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> bool {
     /// Maximum number of words in an answer to a question.
     const ANSWER: usize = 4;
+    let text = turn.user_text();
     let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
     let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
     // `The second one` after a question is an answer, and continues the task.
-    let is_short = turn.user_text().split_whitespace().count() <= ANSWER;
-    !(lets_go_on(turn) || is_asked && is_short)
+    let is_short = text.split_whitespace().count() <= ANSWER;
+    // After a question that only asked, `Yes, go ahead, and open it` requests more.
+    let is_question = |sentence: &str| is_question(&lower(sentence));
+    let only_asked = before.is_some_and(|before| sentences(&before.user_text()).all(is_question));
+    only_asked && !is_short || !(lets_go_on(turn) || is_asked && is_short)
 }
 
 /// Whether a turn begins with a request in several words, and not with the answer to a question.
@@ -343,7 +388,7 @@ pub(crate) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         // A new request after a question drops the question.
         let unfinished = match turns[at - 1].ended {
             TurnEnd::Answered => answers(&turns[at - 1], &turns[at]),
-            TurnEnd::Question => !asks_anew(&turns[at]),
+            TurnEnd::Question | TurnEnd::Announced => !asks_anew(&turns[at]),
             TurnEnd::Interrupted | TurnEnd::Working => true,
         };
         let from_user = turns[at].is_from_user();
@@ -433,8 +478,8 @@ pub(crate) fn claims_done(text: &str) -> bool {
 
 /// Whether a sentence offers help. "Let me know" announces no more work, and neither do "remaining questions".
 fn is_offer(sentence: &str) -> bool {
-    let small = sentence.to_lowercase();
-    small.trim_end().ends_with('?') || small.contains("let me know") || small.starts_with("if ")
+    let small = lower(sentence);
+    small.trim_end().ends_with('?') || ASKING.offers.occur_in(&small) || small.starts_with("if ")
 }
 
 /// Whether a model's last words name a part of the request that is left.

@@ -10,10 +10,12 @@ use crate::wire::Role;
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TurnEnd {
-    /// With output of the model that is not a question.
+    /// With output of the model that neither asks nor announces.
     Answered,
     /// With a question to the user.
     Question,
+    /// With output that announces a step, which was not taken.
+    Announced,
     /// The user stopped the turn.
     Interrupted,
     /// The turn still continues.
@@ -41,7 +43,9 @@ impl IndexedTurn<'_> {
     /// The user's words at the start.
     pub(crate) fn user_text(&self) -> String {
         let user = self.opening.iter().filter(|spoken| spoken.kind == UserText::User);
-        let texts: Vec<_> = user.map(|spoken| spoken.text.trim()).collect();
+        let mut texts: Vec<_> = user.map(|spoken| spoken.text.trim()).collect();
+        // Sent again after an interruption.
+        texts.dedup();
         texts.join("\n")
     }
 }
@@ -129,9 +133,10 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                 IndexedItem::Text(spoken) if message.role == Role::Assistant => {
                     if let Some(turn) = turns.last_mut() {
                         turn.replies.push(spoken);
-                        turn.ended = match spoken.text.trim_end().ends_with('?') {
-                            true => TurnEnd::Question,
-                            false => TurnEnd::Answered,
+                        turn.ended = match spoken.text.trim_end().chars().next_back() {
+                            Some('?') => TurnEnd::Question,
+                            Some(':' | '：') => TurnEnd::Announced,
+                            _ => TurnEnd::Answered,
                         };
                     }
                 }

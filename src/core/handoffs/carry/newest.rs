@@ -71,7 +71,7 @@ impl LeftOut {
 /// The newest message.
 ///
 /// If it only answers the model or tells it to continue, the previous message and the model's question belong to it. So
-/// does the previous message if this one reports that it is not done.
+/// does the question if it begins with an answer, and the previous message if this one reports that it is not done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewestMessage {
     request: Option<String>,
@@ -238,7 +238,8 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
     let is_request = |text: &str| !goes_on(text) && !is_complaint(text);
     let request = before.iter().rev().find(|message| is_request(&message.text));
     let request = request.filter(|_| is_reply || is_complaint(&last.text));
-    let asked = Some(one_line(&last.asked, MAX_SENTENCE_BYTES)).filter(|_| is_reply);
+    let asked = Some(one_line(&last.asked, MAX_SENTENCE_BYTES));
+    let asked = asked.filter(|_| is_reply || requests::accepts(&last.text));
     Some(NewestMessage {
         request: request.and_then(|message| clean(whole(message))),
         asked: asked.and_then(clean),
@@ -259,7 +260,7 @@ impl NewestMessage {
         let request = self.request.as_deref().filter(|request| !is_finished(request));
         let asked = self.asked.as_deref();
         let says = match self.is_reply {
-            true => request.is_some() || asked.is_some(),
+            true => request.is_some() || asked.is_some() || !requests::is_reply(&self.text),
             false => !is_finished(&self.text),
         };
         says.then_some([request, asked, Some(&self.text)])

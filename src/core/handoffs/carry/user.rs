@@ -27,7 +27,8 @@ pub(super) struct UserMessage {
     pub(super) text: String,
     /// The lines of the message without pastes; empty if most of them repeat words of the model or of a tool.
     pub(super) typed: String,
-    /// For the newest message: the last question in the model's previous turn; empty if there was none.
+    /// For the newest message: the last question in the model's previous turn, or the offer that it accepts. Empty if the model
+    /// made neither.
     pub(super) asked: String,
     /// Sentences of the message that the model or a tool said before.
     pub(super) quoted: HashSet<String>,
@@ -80,7 +81,9 @@ impl UserMessages {
             newest = messages.len();
             let own = said.iter().map(SaidPart::users_words);
             let own = own.filter(|own| !own.is_empty());
-            let own: Vec<String> = own.map(|own| without_sentinels(&own)).collect();
+            let mut own: Vec<String> = own.map(|own| without_sentinels(&own)).collect();
+            // Sent again after an interruption.
+            own.dedup();
             if !own.is_empty() {
                 answered = answer.take();
                 let is_secret = |text: &str, asked: &TranscriptTurn<'_>| {
@@ -103,7 +106,10 @@ impl UserMessages {
         if let (Some(last), Some(answered)) = (messages.last_mut(), answered)
             && last.asked.is_empty()
         {
-            last.asked = question(&answered);
+            let text = last_text(&answered);
+            let offered = requests::last_offer(&text).filter(|_| requests::accepts(&last.text));
+            let asked = requests::last_question(&text).or(offered);
+            last.asked = asked.unwrap_or_default().to_owned();
         }
         find_quoted(transcript, &others, &mut messages);
         Self(messages)
@@ -152,13 +158,6 @@ fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: 
             message.typed.clear();
         }
     }
-}
-
-/// The last question in the model's last text of a turn.
-fn question(turn: &TranscriptTurn<'_>) -> String {
-    requests::last_question(&last_text(turn))
-        .unwrap_or_default()
-        .to_owned()
 }
 
 fn last_text(turn: &TranscriptTurn<'_>) -> String {

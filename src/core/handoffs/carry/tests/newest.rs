@@ -57,6 +57,53 @@ fn a_long_message_has_its_typed_lines_and_both_ends_of_the_paste() {
 }
 
 #[test]
+fn an_accepted_offer_is_quoted_with_the_answer_that_accepts_it() {
+    let offer = "Say the word and I'll go back to the lamps of the hall.";
+    let messages = |next: &str| {
+        [
+            user("Mend the lamps."),
+            model("I begin."),
+            user("Wait, write the list of doors first."),
+            model(&format!("The list is there.\n\n{offer}")),
+            user(next),
+        ]
+    };
+    let block = behind(&messages("yeah do that, and then oil the gate"), 600);
+    assert_contains(
+        &block,
+        &format!("(The model asked: {offer})\n  yeah do that, and then oil the gate"),
+    );
+    assert_lacks(&behind(&messages("Oil the gate."), 600), "The model asked");
+}
+
+#[test]
+fn a_canned_continuation_and_an_address_belong_to_the_request_before() {
+    let request = "Paint the hall in green.";
+    for next in [
+        "@agent Continue: \"Continue to iterate?\"",
+        "https://shop.example.com/hall/7",
+    ] {
+        let block = behind(
+            &[user(request), model("Let me look at the hall:"), user(next)],
+            600,
+        );
+        assert_contains(&block, &format!("- {request}\n  {next}"));
+    }
+    let alone = "https://shop.example.com/hall/7";
+    assert_contains(&behind(&[user(alone)], 600), alone);
+}
+
+#[test]
+fn a_message_that_was_sent_again_is_quoted_once() {
+    let text = "The hall lost its lamp. Bring it back.";
+    let again = json!({"role": "user", "content": [
+        {"type": "text", "text": text}, {"type": "text", "text": "[Request interrupted by user]"}, {"type": "text", "text": text},
+    ]});
+    let block = behind(&[user("Oil the gate."), model("Done."), again], 600);
+    assert_eq!(block.matches("lost its lamp").count(), 1, "{block}");
+}
+
+#[test]
 fn what_a_draft_quotes_is_not_quoted_again() {
     let halls: Vec<String> = (0..60)
         .map(|n| format!("The door of hall {n} should be painted in its own color."))

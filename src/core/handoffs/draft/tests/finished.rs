@@ -200,3 +200,90 @@ fn the_answer_to_a_question_does_not_finish_its_task() {
     ];
     assert_begins(&goal(&messages), "Goal (the last open request)");
 }
+
+/// The draft's text before the list of finished requests.
+fn live(messages: &[Value]) -> String {
+    let text = indexed(messages).local(&request(4000)).unwrap();
+    let live = text
+        .split_once(super::super::DONE)
+        .map(|(live, _)| live.to_owned());
+    live.unwrap_or(text)
+}
+
+#[test]
+fn a_request_that_was_put_off_or_stopped_is_not_done() {
+    let request = "Move the lamps of the hall.";
+    let stopped = json!({"role": "user", "content": [
+        {"type": "text", "text": "[Request interrupted by user]"}, {"type": "text", "text": "What does a lamp cost?"},
+    ]});
+    let begun = |next: Value| {
+        let more = [
+            model("A lamp costs ten. Done."),
+            user("Write the list of doors."),
+            model("Done."),
+            user("Open the gate."),
+        ];
+        let before = [user("List the halls."), model("Done.")];
+        [&before[..], &[user(request), model("I begin."), next], &more].concat()
+    };
+    assert_contains(
+        &live(&begun(user("wait, before all that look at the price"))),
+        request,
+    );
+    assert_contains(&live(&begun(stopped)), request);
+    assert_lacks(&live(&begun(user("Look at the price."))), request);
+    // The correction of a stopped request continues it.
+    let corrected = json!({"role": "user", "content": [
+        {"type": "text", "text": "[Request interrupted by user]"}, {"type": "text", "text": "in green"},
+    ]});
+    assert_lacks(&live(&begun(corrected)), request);
+}
+
+#[test]
+fn a_request_whose_answer_only_announces_is_continued() {
+    for (next, is_open) in [
+        ("@agent Continue: \"Continue to iterate?\"", true),
+        ("i meant the lamps on the left", true),
+        ("https://shop.example.com/hall/7", true),
+        ("Open the gate of the garden.", false),
+    ] {
+        let messages = [
+            user("List the halls."),
+            model("Done."),
+            user("Move the lamps."),
+            model("They are moved."),
+            user(next),
+            model("I look at them."),
+        ];
+        assert_eq!(live(&messages).contains("- Move the lamps."), is_open, "{next}");
+    }
+    let messages = [
+        user("Move the lamps."),
+        model("Let me look at them:"),
+        user("Open the gate."),
+    ];
+    assert_contains(&live(&messages), "- Move the lamps. (turn 1)");
+}
+
+#[test]
+fn the_goal_is_what_the_user_accepted_after_a_question() {
+    let accepted = "yeah please go ahead, and open the gate to see whether it holds";
+    let messages = [
+        user("so how did the look at the lamps go?"),
+        model("There are two causes. Shall I mend both of them?"),
+        user(accepted),
+    ];
+    assert_eq!(
+        goal(&messages),
+        format!("Goal (the last open request): {accepted}")
+    );
+    let task = "Your task is to list the lamps of the hall in a file.";
+    let long = format!(
+        "{task} {}\nWhich lamps (oil?) and doors?",
+        "The hall is very old. ".repeat(14)
+    );
+    assert_begins(
+        &goal(&[user(&long)]),
+        &format!("Goal (the last open request): {task}"),
+    );
+}
