@@ -42,7 +42,7 @@ pub(crate) fn within(text: &str, tokens: usize) -> Cow<'_, str> {
 }
 
 /// The beginning and end of a string that is longer than this many bytes.
-pub(super) fn bounded(text: &str, bytes: usize) -> Cow<'_, str> {
+pub(crate) fn bounded(text: &str, bytes: usize) -> Cow<'_, str> {
     if text.len() <= bytes {
         return text.into();
     }

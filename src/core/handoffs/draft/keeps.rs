@@ -7,7 +7,7 @@ use super::request::DraftSpec;
 use crate::agents::wordings::UserText;
 use crate::text::prose::joined;
 use crate::text::tokens::tokens;
-use crate::work::excerpt::{one_line, within};
+use crate::work::excerpt::{bounded, one_line, within};
 use crate::work::replaced::SpokenText;
 use crate::work::turns::IndexedTurn;
 use crate::work::{SeenFailure, SentenceClass, Work, holds, is_kept};
@@ -63,13 +63,18 @@ impl RetainedText {
             whole,
         }
     }
+
+    /// Whether the full text lacks nothing.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.full.ends_with("[…]")
+    }
 }
 
 /// Tokens of an excerpt, and of its short form.
 const EXCERPT: usize = 600;
 const SHORT: usize = 60;
-/// Tokens of an excerpt of the model's words, and of its short form.
-const STATEMENT: usize = 300;
+/// Bytes of an excerpt of the model's words, and tokens of its short form.
+const STATEMENT_BYTES: usize = 1200;
 const STATEMENT_SHORT: usize = 40;
 /// Tokens of a summary in its short form.
 const SUMMARY: usize = 150;
@@ -84,11 +89,19 @@ pub(super) fn all(work: &Work<'_>, summary: usize, most_first: usize) -> Vec<Ret
     let mut keeps = Vec::new();
     let most_first = most_first.max(MIN_FIRST);
     keeps.extend(work.of_task().map(|turn| task(work, turn, most_first)));
-    keeps.extend(work.earlier().next().map(|turn| first(work, turn, most_first)));
+    let first = work.earlier().next().map(|turn| first(work, turn, most_first));
+    keeps.extend(first.clone());
     keeps.extend(summaries(work, summary));
     let sentences = work.anchors.iter().filter(|(turn, anchor)| {
+        let is_in_first = || {
+            first
+                .as_ref()
+                .is_some_and(|first| first.turn == *turn && first.is_complete())
+        };
         // The user's words in the current task are included verbatim anyway.
-        is_kept(anchor) && !(anchor.by_user && work.is_current(*turn))
+        is_kept(anchor)
+            && !(anchor.by_user && work.is_current(*turn))
+            && !(anchor.class == SentenceClass::Fact && is_in_first())
     });
     keeps.extend(sentences.map(|(turn, anchor)| {
         RetainedText::new(
@@ -164,10 +177,11 @@ fn first(work: &Work<'_>, turn: &IndexedTurn<'_>, most: usize) -> RetainedText {
 fn task(work: &Work<'_>, turn: &IndexedTurn<'_>, most_first: usize) -> RetainedText {
     let text = work.said(turn);
     let is_first = work.earlier().next().is_none() && work.of_task().next().is_some_and(|t| t.n == turn.n);
-    let most = if is_first {
-        most_first.max(EXCERPT)
-    } else {
-        EXCERPT
+    let is_newest = turn.n == work.turns.len();
+    let most = match is_first {
+        true => most_first.max(EXCERPT),
+        false if is_newest => MIN_FIRST,
+        false => EXCERPT,
     };
     RetainedText {
         kept: RetentionReason::Task,
@@ -212,8 +226,9 @@ fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
         .iter()
         .rfind(|reply| reply.kind == UserText::User)?
         .text;
-    let line = one_line(text, STATEMENT);
-    let (full, short) = (within(text, STATEMENT), within(&line, STATEMENT_SHORT));
+    let line = one_line(text, STATEMENT_BYTES);
+    // The end names remaining work and offers.
+    let (full, short) = (bounded(text, STATEMENT_BYTES), within(&line, STATEMENT_SHORT));
     Some(RetainedText::new(RetentionReason::Last, turn.n, full, short))
 }
 

@@ -96,6 +96,7 @@ pub(super) fn document(
         relevance,
         request,
         pieces: Vec::new(),
+        quotes_first: false,
     };
     made.state();
     made.kept();
@@ -121,6 +122,8 @@ struct DraftBuilder<'m, 'i> {
     relevance: &'m [f32],
     request: &'m DraftSpec<'m>,
     pieces: Vec<DraftPiece>,
+    /// Whether the document quotes all of the first request.
+    quotes_first: bool,
 }
 
 impl DraftBuilder<'_, '_> {
@@ -157,6 +160,7 @@ impl DraftBuilder<'_, '_> {
 
     fn kept(&mut self) {
         for (keep, rank) in keeps::ranked(self.work, self.request) {
+            self.quotes_first |= keep.kept == RetentionReason::First && keep.is_complete();
             let first = self
                 .work
                 .earlier()
@@ -254,29 +258,31 @@ impl DraftBuilder<'_, '_> {
         self.must(LineGroup::Goal, turn, goal);
     }
 
-    /// Adds the next steps: the active and the pending to-do items, or else the steps that the model announced.
+    /// Adds the next step of the to-do list, or else the steps that the model announced.
     fn steps(&mut self) {
+        /// Maximum number of announced steps.
+        const MAX_STEPS: usize = 3;
         if self.work.all_done {
             return;
         }
         let facts = &self.work.facts;
         let of_state = |state: TodoState| facts.todos.iter().filter(move |todo| todo.state == state);
-        let open = of_state(TodoState::Active).chain(of_state(TodoState::Pending));
+        let mut open = of_state(TodoState::Active).chain(of_state(TodoState::Pending));
         let is_of_task = self.work.is_current(facts.todos_turn);
-        let mut steps: Vec<String> = open
-            .filter(|_| is_of_task)
-            .map(|todo| one_line(&todo.text, LINE))
-            .collect();
-        if steps.is_empty() {
-            let last = self.work.turns.last().and_then(|turn| turn.replies.last());
-            let next = last
-                .into_iter()
-                .flat_map(|reply| sentences(&reply.text).filter(|s| requests::names_next_step(s)));
-            steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
-        }
+        let steps: Vec<&str> = match open.next().filter(|_| is_of_task) {
+            Some(todo) => vec![&todo.text],
+            None => {
+                let last = self.work.turns.last().and_then(|turn| turn.replies.last());
+                let all = last.into_iter().flat_map(|reply| sentences(&reply.text));
+                all.filter(|sentence| requests::names_next_step(sentence))
+                    .take(MAX_STEPS)
+                    .collect()
+            }
+        };
         let turns = self.work.turns.len();
-        for (at, step) in steps.iter().take(8).enumerate() {
-            self.must(LineGroup::Steps, turns, format!("{}. {step}", at + 1));
+        for (at, step) in steps.into_iter().enumerate() {
+            let text = format!("{}. {}", at + 1, one_line(step, LINE));
+            self.must(LineGroup::Steps, turns, text);
         }
     }
 
@@ -381,8 +387,9 @@ impl DraftBuilder<'_, '_> {
         let first = work.earlier().next().map(|turn| turn.n);
         for turn in work.earlier().rev() {
             let (_, said) = work.sentences(turn);
+            let is_quoted = self.quotes_first && first == Some(turn.n);
             // The sentences of a message share a line, because they belong together.
-            if !said.is_empty() {
+            if !said.is_empty() && !is_quoted {
                 let (said, item) = (said.join(" "), |text: &str| format!("- {text} (turn {})", turn.n));
                 let short = item(&one_line(&said, LINE));
                 self.add(

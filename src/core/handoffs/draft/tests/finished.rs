@@ -287,3 +287,36 @@ fn the_goal_is_what_the_user_accepted_after_a_question() {
         &format!("Goal (the last open request): {task}"),
     );
 }
+
+#[test]
+fn what_the_model_said_last_has_its_beginning_and_its_end() {
+    let rows: Vec<String> = (0..60)
+        .map(|n| format!("{n}. The lamp {n} hangs above its door."))
+        .collect();
+    let last = format!(
+        "The list is written.\n\n{}\n\nThe gate is left for later.",
+        rows.join("\n")
+    );
+    let draft = live(&[user("List the lamps."), model(&last), user("And the doors?")]);
+    assert_contains(&draft, "The list is written.");
+    assert_contains(&draft, "The gate is left for later.");
+    assert_lacks(&draft, "The lamp 30 ");
+}
+
+#[test]
+fn a_statement_and_a_step_stand_once() {
+    let todos: Vec<Value> = (0..4)
+        .map(|n| json!({"content": format!("Hang lamp {n}"), "status": "pending"}))
+        .collect();
+    let first = "The hall has 12 lamps. The gate is perfect right now. Write the page of the hall.";
+    let mut messages = vec![
+        user(first),
+        model("It is written. Done."),
+        user("Hang the lamps."),
+    ];
+    messages.extend(called("TodoWrite", json!({"todos": todos}), "ok"));
+    let draft = live(&messages);
+    for once in ["The hall has 12 lamps", "The gate is perfect", "Hang lamp 3"] {
+        assert_eq!(draft.matches(once).count(), 1, "{once}: {draft}");
+    }
+}
