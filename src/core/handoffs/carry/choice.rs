@@ -99,7 +99,7 @@ fn number(line: &str) -> Option<String> {
     (is_label(number) && after.starts_with(['.', ')', '、'])).then(|| number.to_owned())
 }
 
-/// The last line of the model with a label; of a question also the lines below, up to the next label.
+/// The last line of the model with a label. That of a question includes the indented lines and the items below it.
 fn referent(lines: &[&str], to: &Reference<'_>) -> Option<String> {
     let Reference { label, asks, .. } = to;
     let plain = |line: &str| {
@@ -124,7 +124,9 @@ fn referent(lines: &[&str], to: &Reference<'_>) -> Option<String> {
         .rev()
         .filter(|(_, line)| is_labeled(line));
     let mut blocks = places.map(|(at, first)| {
-        let below = lines[at + 1..].iter().take_while(|line| *asks && !begins(line));
+        let is_below = |line: &&&str| line.is_empty() || line.starts_with([' ', '\t', '-', '*', '•']);
+        let below = lines[at + 1..].iter().take_while(is_below);
+        let below = below.take_while(|line| *asks && !begins(line));
         let block = std::iter::once(first).chain(below).map(|line| plain(line));
         block.collect::<Vec<_>>().join(" ")
     });

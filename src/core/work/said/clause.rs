@@ -1,5 +1,7 @@
 //! The clauses of a sentence, and how they begin.
 
+use std::ops::Range;
+
 use super::words::WORDS;
 use crate::text::phrases::Beginnings;
 use crate::text::prose::has_word;
@@ -80,6 +82,17 @@ pub(super) fn denies(clause: &str) -> bool {
     };
     let mut rests = WORDS.denies_first.rests(clause);
     rests.any(|rest| goes_on(rest) && !states(rest)) && !WORDS.states.occur_in(clause)
+}
+
+/// Whether a sentence forbids any work, which ends with its request: `Explain it, don't change anything`.
+pub(super) fn forbids_all(small: &str) -> bool {
+    let is_end = |words: Range<usize>| {
+        let rest = small[words.end..].trim_start();
+        let mut then = WORDS.idle_then.iter().filter_map(|then| rest.strip_prefix(then));
+        let is_end = |rest: &str| !rest.starts_with([' ', '/']) && !rest.starts_with(char::is_alphanumeric);
+        is_end(rest) || then.any(is_end)
+    };
+    WORDS.idle_within.occur_in(small) || !has_word(small, "never") && WORDS.idle.found_in(small).any(is_end)
 }
 
 /// Whether the rest of a clause after its first words belongs to them.

@@ -136,6 +136,7 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
     // Checked before the words that make a rule, because `this time, never …` is limited to its request.
     if requests::has_question_mark(&small)
         || WORDS.scoped.occur_in(&small)
+        || clause::forbids_all(&small)
         || WORDS.describes.occur_in(&small)
     {
         return None;

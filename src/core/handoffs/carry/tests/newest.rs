@@ -125,3 +125,25 @@ fn what_a_draft_quotes_is_not_quoted_again() {
     let draft = "Which color has the hall?\nGreen. Shall I paint the door as well?\nyes, tomorrow";
     assert_eq!(carry(draft, &said_in(&messages), None, all(600)).prompt, draft);
 }
+
+#[test]
+fn a_prohibition_of_any_work_ends_with_its_request() {
+    let after = |said: &str, next: &str| {
+        let messages = [user(said), model("It is the lamp. Done."), user(next)];
+        texts(&found(&messages, &[], &[])).join("|")
+    };
+    let next = "Mend the lamp of the hall.";
+    for said in [
+        "Explain what happened, do not do anything.",
+        "Why is it dark? Don't change anything yet.",
+    ] {
+        assert_eq!(after(said, next), "", "{said}");
+    }
+    for said in [
+        "Do not change anything in the hall.",
+        "Never change anything.",
+        "Mend it, but don't push.",
+    ] {
+        assert_eq!(after(said, next), said);
+    }
+}
