@@ -113,6 +113,8 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
         }
     }
     many(bench, report, &targets).await;
+    // Not killed: an instrumented program writes its profile at its end.
+    targets.into_iter().for_each(|target| target.proxy.end());
 }
 
 /// Returns a history of this size, cut if there is a sentinel.

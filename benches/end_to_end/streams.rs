@@ -39,6 +39,7 @@ pub(crate) async fn run(bench: &Bench, report: &mut Report) {
     for per_chunk in [1, 64] {
         burst(bench, report, &proxies, &body, per_chunk).await;
     }
+    proxies.into_iter().for_each(|(_, proxy)| proxy.end());
 }
 
 fn index(proxies: &[(Kind, Proxy)], kind: Kind) -> usize {
