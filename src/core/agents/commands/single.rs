@@ -201,7 +201,15 @@ pub(super) fn purpose(command: &str) -> Option<Purpose> {
 fn restores_files(command: &str) -> bool {
     let arguments = command.strip_prefix("git checkout ").unwrap_or_default();
     let mut words = arguments.split_whitespace();
-    !arguments.starts_with("-b") && words.any(|word| word == "--" || word.contains('.'))
+    // A version ends in a number and not in an extension: `git checkout release/1.2`.
+    let is_file = |word: &str| {
+        let extension = word
+            .rsplit_once('.')
+            .and_then(|(_, extension)| extension.chars().next());
+        extension.is_some_and(char::is_alphabetic)
+    };
+    let is_all = |word: &str| matches!(word, "." | "--");
+    !arguments.starts_with("-b") && words.any(|word| is_all(word) || is_file(word))
 }
 
 /// A command without options between its program and its subcommand: `git -C app commit`, `pnpm --filter web test`.

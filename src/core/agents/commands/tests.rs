@@ -85,6 +85,11 @@ fn commands_that_change_no_file_are_distinguished_from_those_that_may() {
     ] {
         assert!(!is_read_only(line), "{line}");
     }
+    let purpose = |line: &str| runs(line).first().map(|run| run.purpose);
+    assert_eq!(purpose("git checkout release/1.2"), purpose("git checkout main"));
+    for line in ["git checkout a.md", "git checkout .", "git checkout main -- a"] {
+        assert_ne!(purpose(line), purpose("git checkout main"), "{line}");
+    }
     let all = runs("cd app && cargo test; cd ../b && cargo test && cargo fmt");
     assert_eq!(
         all.iter().map(|run| &*run.directory).collect::<Vec<_>>(),
