@@ -283,31 +283,6 @@ fn a_small_budget_has_room_for_a_rule_beside_the_newest_message() {
 }
 
 #[test]
-fn a_newest_message_keeps_its_short_paste_and_of_a_long_one_both_ends() {
-    let short = "Look at this:\n```\nerror: the file is gone\n```\nWhy does it fail?";
-    assert!(behind(&[user(short)], 600).contains("error: the file is gone"));
-    let trace = "   at Reader.Open(path)\n--- End of trace ---\n".repeat(60);
-    let long = behind(
-        &[user(&format!(
-            "It fails:\n{trace}I get this since noon. Is the path wrong?"
-        ))],
-        600,
-    );
-    assert_contains(&long, "Is the path wrong?");
-    assert!(long.len() < trace.len() * 2 / 3, "{long}");
-    let log = format!("This is the new log:\nerror: first\n{trace}error: last");
-    let log = behind(&[user(&log)], 600);
-    assert!(
-        log.contains("error: first") && log.len() < trace.len() * 2 / 3,
-        "{log}"
-    );
-    // Nothing but a paste: its ends show what is to be answered.
-    let pasted = behind(&[user(&format!("error: first\n{trace}error: last"))], 600);
-    assert_contains(&pasted, "error: first");
-    assert_contains(&pasted, "error: last");
-}
-
-#[test]
 fn a_message_that_mostly_repeats_the_models_plan_is_none_of_the_users_words() {
     let plan = "Move the reader into a directory of its own, with its tests.\n\
                 Keep the names of the public functions as they are today.\n\
@@ -493,16 +468,6 @@ fn changed_files_that_a_prompt_does_not_name_are_one_line() {
         all(600),
     );
     assert!(carried.prompt.contains("- `src/a.rs`"), "{}", carried.prompt);
-}
-
-#[test]
-fn a_rule_in_the_newest_message_stands_there_alone() {
-    let messages = [user("Port the exporter. Never touch `migrations/`.")];
-    let said = behind(&messages, 600);
-    assert_eq!(said.matches("migrations").count(), 1, "{said}");
-    let carried = carry("Go on.", &said_in(&messages), None, all(600));
-    let rule = (CarriedState::InPrompt, "Never touch `migrations/`.");
-    assert_eq!(states(&carried, CarriedKind::Rule), [rule]);
 }
 
 #[test]
