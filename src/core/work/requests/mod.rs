@@ -1,10 +1,12 @@
 //! The user's requests: which sentences ask, and which requests are done.
 
-use std::collections::HashSet;
-use std::sync::LazyLock;
+mod closing;
+mod words;
 
-use serde::Deserialize;
+pub(crate) use self::closing::{claims_done, last_offer, last_question, names_next_step};
 
+use self::closing::{names_rest, says_left};
+use self::words::{ASKING, words_of};
 use super::excerpt::{one_line, sentences};
 use super::markers::SENTENCE;
 use super::replaced::Statement;
@@ -12,50 +14,9 @@ use super::turns::{IndexedTurn, TurnEnd};
 use super::words::WORDS;
 use super::{SeenFacts, SeenStatement, SeenVerification};
 use crate::agents::wordings::UserText;
-use crate::text::phrases::{Beginnings, Phrases, Wordings};
+use crate::text::newest;
+use crate::text::phrases::Beginnings;
 use crate::text::prose::{list_item, lower};
-use crate::text::{newest, table};
-
-/// The lists of `requests.toml`, which explains each.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
-struct AskingWords {
-    replies: HashSet<&'static str>,
-    asks: Beginnings,
-    corrects: Beginnings,
-    contrasts: Phrases,
-    decides: Beginnings,
-    predicates: Vec<&'static str>,
-    fillers: HashSet<&'static str>,
-    before_noun: Vec<&'static str>,
-    agrees: HashSet<&'static str>,
-    asks_last: Vec<&'static str>,
-    asks_within: Wordings,
-    asks_anywhere: Wordings,
-    orders_within: Vec<&'static str>,
-    states_before: Vec<&'static str>,
-    before_request: Vec<&'static str>,
-    yes_or_no: Vec<&'static str>,
-    go_on: Beginnings,
-    politely: Beginnings,
-    postpones: Beginnings,
-    offers: Phrases,
-    praise: HashSet<&'static str>,
-    praised: HashSet<&'static str>,
-    informs: Beginnings,
-    left: Phrases,
-    left_within: Wordings,
-    left_first: Beginnings,
-    left_last: Vec<&'static str>,
-    nothing: Phrases,
-    unsolved: Phrases,
-    unsolved_within: Wordings,
-    next_step: Beginnings,
-    no_step: Beginnings,
-    personal: Phrases,
-}
-
-static ASKING: LazyLock<AskingWords> = LazyLock::new(|| table::read(include_str!("requests.toml")));
 
 /// Maximum number of remembered finished requests; the newest are kept.
 const MAX_FINISHED: usize = 40;
@@ -68,11 +29,6 @@ pub(crate) fn is_reply(text: &str) -> bool {
     let words = words_of(&small);
     let is_reply = |word: &&str| ASKING.replies.contains(word) || is_choice(word);
     words.len() <= LONGEST && (words.iter().all(is_reply) || is_praise(text))
-}
-
-fn words_of(small: &str) -> Vec<&str> {
-    let words = small.split(|c: char| !(c.is_alphanumeric() || c == '\''));
-    words.filter(|word| !word.is_empty()).collect()
 }
 
 /// Whether a word is the number or the letter of an item.
@@ -159,22 +115,6 @@ pub(crate) fn is_complaint(text: &str) -> bool {
     const MAX_COMPLAINT_BYTES: usize = 300;
     let is_unsolved = |small: &str| ASKING.unsolved.occur_in(small) || ASKING.unsolved_within.occur_in(small);
     text.len() <= MAX_COMPLAINT_BYTES && is_unsolved(&lower(text)) && !sentences(text).any(asks)
-}
-
-/// The last question in the model's output.
-pub(crate) fn last_question(text: &str) -> Option<&str> {
-    let asks = |sentence: &&str| {
-        sentence
-            .trim_end_matches(['*', '_', ')', '"', ' '])
-            .ends_with(['?', '？'])
-    };
-    sentences(text).filter(asks).last()
-}
-
-/// The last offer in the model's output.
-pub(crate) fn last_offer(text: &str) -> Option<&str> {
-    let offers = |sentence: &&str| ASKING.offers.occur_in(&lower(sentence));
-    sentences(text).filter(offers).last()
 }
 
 /// Whether a sentence asks for an action or an answer, and so no longer matters once it is done.
@@ -411,13 +351,6 @@ fn answers(before: &IndexedTurn<'_>, turn: &IndexedTurn<'_>) -> bool {
     is_answer(&turn.user_text()) && is_asked()
 }
 
-/// Whether a sentence announces the next step.
-pub(crate) fn names_next_step(sentence: &str) -> bool {
-    let small = sentence.to_lowercase();
-    // A sentence that ends with a colon announces the calls after it, which have already run.
-    !small.trim_end().ends_with(':') && ASKING.next_step.begin(&small) && !ASKING.no_step.begin(&small)
-}
-
 /// Whether nothing of the current task is open.
 pub(super) fn is_all_done(turns: &[IndexedTurn<'_>], current: usize, facts: &SeenFacts) -> bool {
     let has_open_todo = facts.todos_turn > current && facts.todos.iter().any(|todo| todo.state.is_open());
@@ -470,65 +403,8 @@ pub(crate) fn is_reported_done(turn: &IndexedTurn<'_>) -> bool {
     turn.replies.last().is_some_and(|reply| reports(&reply.text))
 }
 
-/// Whether a model's last words state that the task is done.
-pub(crate) fn claims_done(text: &str) -> bool {
-    let denies = |sentence: &str| !is_offer(sentence) && WORDS.not_done.occur_in(&sentence.to_lowercase());
-    WORDS.done.occur_in(&text.to_lowercase()) && !sentences(text).any(denies) && !names_rest(text)
-}
-
-/// Whether a sentence offers help. "Let me know" announces no more work, and neither do "remaining questions".
-fn is_offer(sentence: &str) -> bool {
-    let small = lower(sentence);
-    small.trim_end().ends_with('?') || ASKING.offers.occur_in(&small) || small.starts_with("if ")
-}
-
-/// Whether a model's last words name a part of the request that is left.
-fn names_rest(text: &str) -> bool {
-    let leaves = |sentence: &str| {
-        let small = lower(sentence);
-        let small = small.trim();
-        let last = small.trim_end_matches(|c: char| !c.is_alphanumeric());
-        let is_left = ASKING.left.occur_in(small)
-            || ASKING.left_within.occur_in(small)
-            || ASKING.left_first.begin(small)
-            || ASKING.left_last.iter().any(|words| last.ends_with(words))
-            || counts_part(small);
-        is_left && !is_offer(sentence) && !ASKING.nothing.occur_in(small)
-    };
-    sentences(text).any(leaves)
-}
-
-/// Whether a lower-case sentence reports a part as done: `fixed two of the three tests`.
-fn counts_part(small: &str) -> bool {
-    const NUMBERS: [&str; 11] = [
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    ];
-    let number = |word: &str| {
-        let named = NUMBERS.iter().position(|name| *name == word);
-        named.or_else(|| word.parse().ok())
-    };
-    let words: Vec<&str> = words_of(small)
-        .into_iter()
-        .filter(|word| *word != "the")
-        .collect();
-    let is_part = |of: &[&str]| match (of[1], number(of[0]), number(of[2])) {
-        // "One of the two ways" is an idiom.
-        ("of", Some(part), Some(whole)) => part > 1 && part < whole,
-        _ => false,
-    };
-    WORDS.done.occur_in(small) && words.windows(3).any(is_part)
-}
-
 /// Whether the model reported that a part of a request is left, or the last check of the turn failed.
 pub(crate) fn is_unfinished(turn: &IndexedTurn<'_>, facts: &SeenFacts) -> bool {
     has_failing_check(&facts.verification, |check| check.turn == turn.n)
         || turn.replies.last().is_some_and(|reply| says_left(&reply.text))
-}
-
-/// Whether the last sentences of a model's text report remaining work. Earlier ones may announce steps that followed.
-fn says_left(text: &str) -> bool {
-    const MAX_CLOSING_SENTENCES: usize = 3;
-    let all: Vec<&str> = sentences(text).collect();
-    let closing = &all[all.len().saturating_sub(MAX_CLOSING_SENTENCES)..];
-    closing.iter().any(|sentence| names_rest(sentence)) && !claims_done(text)
 }

@@ -1,0 +1,56 @@
+//! Words that tell requests, replies and closing words apart: `words.toml`.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::text::phrases::{Beginnings, Phrases, Wordings};
+use crate::text::table;
+
+/// The lists of `words.toml`, which explains each.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
+pub(super) struct AskingWords {
+    pub(super) replies: HashSet<&'static str>,
+    pub(super) asks: Beginnings,
+    pub(super) corrects: Beginnings,
+    pub(super) contrasts: Phrases,
+    pub(super) decides: Beginnings,
+    pub(super) predicates: Vec<&'static str>,
+    pub(super) fillers: HashSet<&'static str>,
+    pub(super) before_noun: Vec<&'static str>,
+    pub(super) agrees: HashSet<&'static str>,
+    pub(super) asks_last: Vec<&'static str>,
+    pub(super) asks_within: Wordings,
+    pub(super) asks_anywhere: Wordings,
+    pub(super) orders_within: Vec<&'static str>,
+    pub(super) states_before: Vec<&'static str>,
+    pub(super) before_request: Vec<&'static str>,
+    pub(super) yes_or_no: Vec<&'static str>,
+    pub(super) go_on: Beginnings,
+    pub(super) politely: Beginnings,
+    pub(super) postpones: Beginnings,
+    pub(super) offers: Phrases,
+    pub(super) praise: HashSet<&'static str>,
+    pub(super) praised: HashSet<&'static str>,
+    pub(super) informs: Beginnings,
+    pub(super) left: Phrases,
+    pub(super) left_within: Wordings,
+    pub(super) left_first: Beginnings,
+    pub(super) left_last: Vec<&'static str>,
+    pub(super) nothing: Phrases,
+    pub(super) unsolved: Phrases,
+    pub(super) unsolved_within: Wordings,
+    pub(super) next_step: Beginnings,
+    pub(super) no_step: Beginnings,
+    pub(super) personal: Phrases,
+}
+
+pub(super) static ASKING: LazyLock<AskingWords> = LazyLock::new(|| table::read(include_str!("words.toml")));
+
+/// The words of a lower-case string.
+pub(super) fn words_of(small: &str) -> Vec<&str> {
+    let words = small.split(|c: char| !(c.is_alphanumeric() || c == '\''));
+    words.filter(|word| !word.is_empty()).collect()
+}
