@@ -18,7 +18,7 @@ VARIANTS = {
     "monitored": ["serviceMonitor.enabled=true", "topologySpreadConstraints=null"],
     "ingress": ["ingress.enabled=true", "ingress.className=nginx", "ingress.tls=certificate", "drainSeconds=5", "stopDelaySeconds=7"],
 }
-SECRETS = ["ADMIN_TOKEN", "SEAL_KEY", "ANTHROPIC_API_KEY", "ADA_KEY"]
+SECRETS = ["ADMIN_TOKEN", "METRICS_TOKEN", "SEAL_KEY", "ANTHROPIC_API_KEY", "ADA_KEY"]
 # Prints the documents of standard input as JSON: the build itself runs with Python's own library.
 TO_JSON = "import json, sys, yaml; json.dump(list(yaml.safe_load_all(sys.stdin)), sys.stdout)"
 

@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import re
 import shutil
 import sys
+from pathlib import Path
 
 from .common import CACHE, PACKAGES, ReleaseError, report, run
 
@@ -52,3 +54,15 @@ def needed(*names):
         if found := shutil.which(name):
             return found
     raise ReleaseError(f"{' or '.join(names)} is not on the PATH")
+
+
+def newest(name):
+    """A program of LLVM, of the newest release on the PATH. Debian's packages have the release in the name."""
+    found = {}
+    for folder in os.get_exec_path():
+        for file in Path(folder).glob(f"{name}*"):
+            if match := re.fullmatch(re.escape(name) + r"(?:-(\d+))?", file.name):
+                found.setdefault(int(match[1] or 0), file)
+    if not found:
+        raise ReleaseError(f"{name} is not on the PATH (on Debian: apt-get install bolt-22 llvm-22), and --without-layout does not need it")
+    return found[max(found)]
