@@ -261,6 +261,13 @@ impl HandoffFile {
         self.decisions.extend(given.decisions);
     }
 
+    /// Fills empty members with those that were found in prose. Existing values are kept.
+    pub fn fill(&mut self, found: Self) {
+        let own = self.clone();
+        self.take(found);
+        self.take(own);
+    }
+
     /// Fills goal and next step from the user's request if the agent stated none. The request does not count as done.
     pub fn fall_back_to(&mut self, request: &str) {
         let request = shortened(&one_line(request), REQUEST_BYTES);

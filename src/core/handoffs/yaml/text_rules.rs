@@ -231,25 +231,6 @@ fn decisions(text: &str) -> BTreeMap<String, String> {
     all
 }
 
-impl HandoffFile {
-    /// Fills empty members with those that were found in prose. Existing values are kept.
-    pub fn fill(&mut self, text: Self) {
-        fn fill<T: Default + PartialEq>(place: &mut T, found: T) {
-            if *place == T::default() {
-                *place = found;
-            }
-        }
-        fill(&mut self.goal, text.goal);
-        fill(&mut self.now, text.now);
-        fill(&mut self.done_this_session, text.done_this_session);
-        fill(&mut self.blockers, text.blockers);
-        fill(&mut self.next, text.next);
-        for (decided, reason) in text.decisions {
-            self.decisions.entry(decided).or_insert(reason);
-        }
-    }
-}
-
 /// Maximum size of a task's title in bytes.
 const TITLE_BYTES: usize = 60;
 
