@@ -14,8 +14,6 @@ use crate::record::WireId;
 use crate::text::table;
 use crate::transcript::AgentKind;
 
-pub(crate) use super::session_file::of_line as usage;
-
 /// Reads the objects of a session file.
 #[derive(Default)]
 pub struct SessionReader {
@@ -300,7 +298,7 @@ static USAGES: LazyLock<Vec<UsageRow>> = LazyLock::new(|| table::rows(include_st
 /// The usage in a line of a session file.
 ///
 /// All-zero usage is ignored: agents write it for messages of their own.
-pub(crate) fn of_line(line: &Json) -> Option<SessionUsage> {
+pub(crate) fn usage(line: &Json) -> Option<SessionUsage> {
     USAGES.iter().find_map(|row| row.of(line))
 }
 
@@ -410,7 +408,7 @@ mod session_usage_tests {
                 None,
             ),
         ] {
-            let found = of_line(&line);
+            let found = usage(&line);
             let found = found
                 .as_ref()
                 .map(|one| (one.tokens, one.window, one.model.as_deref()));
