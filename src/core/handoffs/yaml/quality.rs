@@ -68,13 +68,11 @@ pub fn score(file: &HandoffFile, now: Time) -> QualityReport {
 
 impl QualityReport {
     /// The part of a report that is written into a file: the score and the reasons. The hints follow from those.
-    pub fn brief(&self) -> Self {
+    pub fn brief(self) -> Self {
         Self {
-            score: self.score,
-            status: self.status.clone(),
-            scored_at: self.scored_at.clone(),
-            reasons: self.reasons.clone(),
-            ..Self::default()
+            dimensions: Vec::new(),
+            hints: Vec::new(),
+            ..self
         }
     }
 }
