@@ -196,7 +196,6 @@ fn arms(
     let none = Replay::run(session, &policies[0], true, 1);
     // The replay without cuts should equal the record, so the difference is the model's own error.
     let off = paid.map_or(0.0, |paid| (none.cost - paid).abs());
-    let share = settings.follow_share;
     let mut bound = best_in_hindsight(session);
     let mut all: Vec<ArmResult> = Vec::with_capacity(policies.len() + 1);
     for policy in policies {
@@ -205,52 +204,55 @@ fn arms(
         // If the model decides nothing, following and ignoring are the same run.
         let ignored = (is_cut && policy.decides()).then(|| Replay::run(session, policy, false, 1));
         let ignored = ignored.as_ref().unwrap_or(&followed);
-        // The amount that is read again is the least certain assumption, so its double is part of the error.
-        let twice = if is_cut {
-            Replay::run(session, policy, true, 2).cost
-        } else {
-            followed.cost
-        };
-        let mixed = |followed: f64, ignored: f64| followed * share + ignored * (1.0 - share);
         let error = match is_cut {
-            true => off + FOLLOW_ERROR * (followed.cost - ignored.cost).abs() + (twice - followed.cost).abs(),
+            true => {
+                // The amount that is read again is the least certain assumption, so its double is part of the error.
+                let twice = Replay::run(session, policy, true, 2).cost;
+                off + FOLLOW_ERROR * (followed.cost - ignored.cost).abs() + (twice - followed.cost).abs()
+            }
             false => 0.0,
         };
-        let other = followed.by_model.iter().zip(&ignored.by_model);
-        let by_model = none.by_model.iter().zip(other);
-        let by_model = by_model.map(|(none, (followed, ignored))| none - mixed(*followed, *ignored));
-        let input = |bill: &ReplayBill| bill.tokens.whole_input() as f64;
         // The search tries at most 64 places, so a policy may be cheaper: the bound must not lie above it.
         if followed.cost < bound.cost {
             bound = followed.clone();
         }
         all.push(ArmResult {
-            by_model: by_model.collect(),
-            unsent: (input(&none) - mixed(input(&followed), input(ignored))) as i64,
-            ..result(policy, mixed(followed.cost, ignored.cost), &none, error, followed)
+            error,
+            ..result(policy, &none, &followed, ignored, settings.follow_share)
         });
     }
-    let by_model = none.by_model.iter().zip(&bound.by_model);
-    all.push(ArmResult {
-        by_model: by_model.map(|(none, bound)| none - bound).collect(),
-        unsent: none.tokens.whole_input() as i64 - bound.tokens.whole_input() as i64,
-        hindsight: true,
-        ..result(&HINDSIGHT, bound.cost, &none, 0.0, bound)
-    });
+    all.push(result(&HINDSIGHT, &none, &bound, &bound, 1.0));
     all
 }
 
-fn result(policy: &'static Policy, cost: f64, none: &ReplayBill, error: f64, bill: ReplayBill) -> ArmResult {
+/// The result of a policy whose notices and task ends the model follows by a handoff in this share.
+fn result(
+    policy: &'static Policy,
+    none: &ReplayBill,
+    followed: &ReplayBill,
+    ignored: &ReplayBill,
+    share: f64,
+) -> ArmResult {
+    let mixed = |followed: f64, ignored: f64| followed * share + ignored * (1.0 - share);
+    let input = |bill: &ReplayBill| bill.tokens.whole_input() as f64;
+    let cost = mixed(followed.cost, ignored.cost);
+    let models = followed.by_model.iter().zip(&ignored.by_model);
+    let models = models.map(|(followed, ignored)| mixed(*followed, *ignored));
     ArmResult {
         arm: policy.name,
         title: policy.title,
         cost,
         saved: none.cost - cost,
-        error,
-        hindsight: false,
-        bill,
-        by_model: Vec::new(),
-        unsent: 0,
+        error: 0.0,
+        hindsight: *policy == HINDSIGHT,
+        bill: followed.clone(),
+        by_model: none
+            .by_model
+            .iter()
+            .zip(models)
+            .map(|(none, cost)| none - cost)
+            .collect(),
+        unsent: (input(none) - mixed(input(followed), input(ignored))) as i64,
     }
 }
 
