@@ -205,29 +205,19 @@ impl RedisRecord {
     pub(super) fn args(self, args: &mut Vec<Vec<u8>>) {
         let version = self.version.map_or(String::new(), |version| version.to_string());
         args.extend([self.kind.name.to_owned(), self.id, self.owner, version].map(String::into_bytes));
-        let times = vec![(self.kind.times.to_owned(), self.used_ms)];
-        let named = |all: Vec<(&'static str, String)>| {
-            let all = all.into_iter();
-            all.map(|(name, value)| (name.to_owned(), value)).collect()
-        };
-        let scored = |all: Vec<(String, u64)>| {
-            let all = all.into_iter();
-            all.map(|(index, score)| (index, score.to_string())).collect()
-        };
         // `write.lua` reads the lists in this order.
-        let lists: [Vec<(String, String)>; 4] = [
-            named(self.fields),
-            named(self.first),
-            scored(self.indexes),
-            scored(times),
-        ];
-        for list in lists {
-            args.push(list.len().to_string().into_bytes());
-            for (name, value) in list {
-                args.push(name.into_bytes());
-                args.push(value.into_bytes());
-            }
-        }
+        list(args, self.fields);
+        list(args, self.first);
+        list(args, self.indexes);
+        list(args, vec![(self.kind.times, self.used_ms)]);
+    }
+}
+
+/// Appends the length of a list, and its pairs.
+fn list(args: &mut Vec<Vec<u8>>, pairs: Vec<(impl Into<Vec<u8>>, impl ToString)>) {
+    args.push(pairs.len().to_string().into_bytes());
+    for (name, value) in pairs {
+        args.extend([name.into(), value.to_string().into_bytes()]);
     }
 }
 
