@@ -5,7 +5,6 @@ use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, stan
 use super::keeps::{self, RetentionReason};
 use super::request::{DraftSection, DraftSpec};
 use crate::agents::commands::CommandPurpose;
-use crate::agents::todo::TodoState;
 use crate::text::tokens::tokens;
 use crate::text::words::plural;
 use crate::work::excerpt::{one_line, sentences};
@@ -266,10 +265,8 @@ impl DraftBuilder<'_, '_> {
             return;
         }
         let facts = &self.work.facts;
-        let of_state = |state: TodoState| facts.todos.iter().filter(move |todo| todo.state == state);
-        let mut open = of_state(TodoState::Active).chain(of_state(TodoState::Pending));
         let is_of_task = self.work.is_current(facts.todos_turn);
-        let steps: Vec<&str> = match open.next().filter(|_| is_of_task) {
+        let steps: Vec<&str> = match facts.next_todo().filter(|_| is_of_task) {
             Some(todo) => vec![&todo.text],
             None => {
                 let last = self.work.turns.last().and_then(|turn| turn.replies.last());
