@@ -1,7 +1,8 @@
 //! Facts as lines of text, worded the same for models and for users.
 
 use super::{CallEnd, SeenChange, SeenCommand, SeenEffect, SeenFailure, SeenStatement, SeenVerification};
-use crate::text::prose::joined;
+use crate::agents::todo::TodoItem;
+use crate::text::prose::{joined, one_line};
 
 /// Formats a string as inline code.
 pub(crate) fn code(text: &str) -> String {
@@ -42,6 +43,13 @@ pub(crate) fn place(turn: usize, call: usize) -> String {
 /// A statement with its turn. Turn 0 stands for none.
 pub(crate) fn statement(stated: &SeenStatement) -> String {
     joined(&stated.text) + &place(stated.turn, 0)
+}
+
+impl TodoItem {
+    /// The item with its state, in at most this many bytes of its text.
+    pub(crate) fn line(&self, bytes: usize) -> String {
+        format!("[{}] {}", self.state.name(), one_line(&self.text, bytes))
+    }
 }
 
 impl SeenVerification {

@@ -6,7 +6,6 @@ use super::{
     ContextTokens, FailedAttempt, HandoffDocument, HandoffKind, HandoffSize, NO_NEXT_ACTION, Prerequisite,
     Risk, VERSION, VerdictPointer,
 };
-use crate::agents::todo::TodoItem;
 use crate::handoffs::field_error::FieldError;
 use crate::text::prose::joined as line;
 use crate::work::lines::{code, longest_fence, place, statement};
@@ -38,7 +37,7 @@ pub(super) fn of(document: &HandoffDocument) -> String {
     });
     page.section("Commands", commands(document));
     page.list("Failed attempts", &document.failed_attempts, attempt);
-    page.list("To do", &document.todo, todo);
+    page.list("To do", &document.todo, |todo| todo.line(usize::MAX));
     page.list("Decisions", &document.decisions, statement);
     let assumed = &document.assumptions_to_validate;
     page.list("Assumptions to validate", assumed, statement);
@@ -74,10 +73,6 @@ fn risk(risk: &Risk) -> String {
 fn claim(claim: &SeenClaim) -> String {
     let (text, why) = (line(&claim.text), line(&claim.why));
     format!("**{}** {text} ({why})", claim.status.name())
-}
-
-fn todo(todo: &TodoItem) -> String {
-    format!("[{}] {}", todo.state.name(), line(&todo.text))
 }
 
 fn commands(document: &HandoffDocument) -> Vec<String> {

@@ -216,8 +216,7 @@ fn head(work: &Work<'_>, request: &DraftSpec<'_>) -> String {
             let _ = write!(out, "\n{above}\n- {}\n", lines.join("\n- "));
         }
     };
-    let todos = facts.todos.iter().take(MAX_FILES);
-    let todos = todos.map(|todo| format!("[{}] {}", todo.state.name(), one_line(&todo.text, LINE)));
+    let todos = facts.todos.iter().take(MAX_FILES).map(|todo| todo.line(LINE));
     let above = format!("To-do list as last written (turn {}):", facts.todos_turn);
     list(above, todos.collect());
     let secrets = facts.secrets.iter().map(|secret| secret.text.clone());

@@ -231,7 +231,7 @@ impl DraftBuilder<'_, '_> {
                 true => PieceRank::Must,
                 false => PieceRank::Anchor,
             };
-            let text = format!("- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
+            let text = format!("- {}", todo.line(LINE));
             self.add(group, rank, turn, text, None);
         }
     }
