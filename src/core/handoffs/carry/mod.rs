@@ -146,8 +146,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let seen = seen.filter(|_| has_all);
     for claim in seen.into_iter().flat_map(|seen| contradicted(seen, prompt)) {
         // Never counts as included: the prompt has the claim, but not the evidence against it.
-        let item = lacking.block.put(CarriedKind::Claim, claim, false);
-        lacking.items.push(item);
+        lacking.put(CarriedKind::Claim, claim, false);
     }
     let finished = seen.map_or(&[][..], |seen| &seen.finished);
     let newest = words.newest.as_ref().filter(|_| has_all);
@@ -162,10 +161,8 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     if has_all {
         lacking.todos(words);
     }
-    let files = seen.and_then(|seen| unnamed_files(seen, prompt));
-    if let Some(files) = files {
-        let item = lacking.block.put(CarriedKind::Files, files, false);
-        lacking.items.push(item);
+    if let Some(files) = seen.and_then(|seen| unnamed_files(seen, prompt)) {
+        lacking.put(CarriedKind::Files, files, false);
     }
     // A draft that was made without a model lists all other sentences itself, as statements or as finished requests.
     if has_all && !has_done {
@@ -190,6 +187,14 @@ struct Lacking {
 }
 
 impl Lacking {
+    /// Considers an item, and returns its state.
+    fn put(&mut self, kind: CarriedKind, text: String, is_there: bool) -> CarriedState {
+        let item = self.block.put(kind, text, is_there);
+        let state = item.state;
+        self.items.push(item);
+        state
+    }
+
     /// Appends the user's newest message. Returns it if the prompt or the block has it.
     fn newest(&mut self, parts: [Option<&str>; 3], has_rules: bool) -> Option<String> {
         let mut quoted = parts.iter().flatten();
@@ -200,11 +205,9 @@ impl Lacking {
         // With a small budget, the newest message must leave room for rules.
         let share = if has_rules { 2 } else { 1 };
         let newest = self.block.part(CarriedKind::Newest, &newest.join("\n"), share);
-        let item = self.block.put(CarriedKind::Newest, newest.clone(), is_there);
+        let state = self.put(CarriedKind::Newest, newest.clone(), is_there);
         // A message that did not fit must not count as the place where its rules are quoted.
-        let is_told = item.state != CarriedState::LeftOut;
-        self.items.push(item);
-        is_told.then_some(newest)
+        (state != CarriedState::LeftOut).then_some(newest)
     }
 
     /// Adds the open to-dos.
@@ -213,10 +216,8 @@ impl Lacking {
             // Compared without number and state, which a prompt words in its own way.
             let text = one_line(&todo.item.text, LINE);
             let line = format!("[{}] {}", todo.item.state.name(), one_line(&todo.text(), LINE));
-            let item = self
-                .block
-                .put(CarriedKind::Todo, line, self.index.has(&text, false));
-            self.items.push(item);
+            let is_there = self.index.has(&text, false);
+            self.put(CarriedKind::Todo, line, is_there);
         }
     }
 
@@ -225,24 +226,18 @@ impl Lacking {
     /// A rule that the newest message quotes counts as included.
     fn rules(&mut self, rules: &[Rule], finished: &[SeenStatement], newest: Option<&str>) {
         let shown = newest.map(PromptIndex::from_prompt);
-        let first = self.items.len();
         let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();
         ranked.sort_by_key(|(at, rule)| (!rule.forbids, rule.seems, *at));
-        let mut places = Vec::new();
+        let mut chosen: Vec<(usize, CarriedItem)> = Vec::new();
         for (at, rule) in ranked {
-            let is_quoted = shown
-                .as_ref()
-                .is_some_and(|shown| shown.has(&rule.text, rule.forbids));
-            let is_there = is_quoted || self.index.has(&rule.text, rule.forbids);
+            let is_in = |index: &PromptIndex| index.has(&rule.text, rule.forbids);
+            let is_there = shown.as_ref().is_some_and(is_in) || is_in(&self.index);
             let item = self.block.put(CarriedKind::Rule, rule.shown(finished), is_there);
-            self.items.push(item);
-            places.push(at);
+            chosen.push((at, item));
         }
-        let of_rules = self.items.drain(first..);
-        let mut of_rules: Vec<(usize, CarriedItem)> = places.into_iter().zip(of_rules).collect();
         // Chosen by priority, but listed newest first.
-        of_rules.sort_by_key(|(at, _)| *at);
-        self.items.extend(of_rules.into_iter().map(|(_, item)| item));
+        chosen.sort_by_key(|(at, _)| *at);
+        self.items.extend(chosen.into_iter().map(|(_, item)| item));
     }
 
     /// Adds more rules, if the other sentences left room.
@@ -263,15 +258,11 @@ impl Lacking {
         let shown = newest.map(PromptIndex::from_prompt);
         let is_shown = |text: &str| shown.as_ref().is_some_and(|shown| shown.has(text, false));
         let done: HashSet<String> = done.iter().map(|done| plain(&done.text)).collect();
-        let is_done = |one: &SaidSentence| one.is_over && done.contains(&plain(&one.text));
-        let left = sentences.iter().filter(|one| !is_shown(&one.text));
-        let kind_of = |one: &SaidSentence| {
-            if is_done(one) {
-                CarriedKind::Done
-            } else {
-                CarriedKind::Said
-            }
+        let kind_of = |one: &SaidSentence| match one.is_over && done.contains(&plain(&one.text)) {
+            true => CarriedKind::Done,
+            false => CarriedKind::Said,
         };
+        let left = sentences.iter().filter(|one| !is_shown(&one.text));
         let left = left.map(|one| (one, kind_of(one), CarriedState::InPrompt));
         let mut left: Vec<(&SaidSentence, CarriedKind, CarriedState)> = left.collect();
         // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
@@ -292,11 +283,9 @@ impl Lacking {
         for (_, at) in order {
             let (sentence, kind, state) = &mut left[at];
             if !self.index.has(&sentence.text, false) {
-                let fits = self.block.takes(*kind, &sentence.text);
-                *state = if fits {
-                    CarriedState::Added
-                } else {
-                    CarriedState::LeftOut
+                *state = match self.block.takes(*kind, &sentence.text) {
+                    true => CarriedState::Added,
+                    false => CarriedState::LeftOut,
                 };
             }
         }
