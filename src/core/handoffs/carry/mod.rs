@@ -263,43 +263,39 @@ impl Lacking {
             false => CarriedKind::Said,
         };
         let left = sentences.iter().filter(|one| !is_shown(&one.text));
-        let left = left.map(|one| (one, kind_of(one), CarriedState::InPrompt));
-        let mut left: Vec<(&SaidSentence, CarriedKind, CarriedState)> = left.collect();
+        let left: Vec<(&SaidSentence, CarriedKind)> = left.map(|one| (one, kind_of(one))).collect();
         // The budget goes by rank. The list keeps its order, so that sentences of a message can be joined below.
         let mut order: Vec<usize> = (0..left.len()).collect();
         order.sort_by_key(|at| Reverse(left[*at].0.worth));
         let mut shares: HashMap<usize, usize> = HashMap::new();
         let ranked = order.into_iter().map(|at| {
-            let (one, kind, _) = &left[at];
+            let (one, kind) = left[at];
             let share = shares.entry(one.message).or_default();
             *share += one.text.len();
             let beyond = if *share > SHARE { BEYOND } else { 0 };
             // A request that may be open comes before statements.
             let is_open = one.is_over && requests::asks(&one.text);
-            ((*kind == CarriedKind::Done, !is_open, beyond - one.worth), at)
+            ((kind == CarriedKind::Done, !is_open, beyond - one.worth), at)
         });
         let mut order: Vec<((bool, bool, i32), usize)> = ranked.collect();
         order.sort_by_key(|(rank, _)| *rank);
-        for (_, at) in order {
-            let (sentence, kind, state) = &mut left[at];
-            if !self.index.has(&sentence.text, false) {
-                *state = match self.block.takes(*kind, &sentence.text) {
-                    true => CarriedState::Added,
-                    false => CarriedState::LeftOut,
-                };
-            }
-        }
-        for message in left.chunk_by(|(one, ..), (next, ..)| one.message == next.message) {
+        let chosen = order.into_iter().map(|(_, at)| {
+            let (one, kind) = left[at];
+            let is_there = self.index.has(&one.text, false);
+            (at, self.block.put(kind, one.text.clone(), is_there))
+        });
+        let mut chosen: Vec<(usize, CarriedItem)> = chosen.collect();
+        chosen.sort_by_key(|(at, _)| *at);
+        let message_of = |(at, _): &(usize, CarriedItem)| left[*at].0.message;
+        for message in chosen.chunk_by(|one, next| message_of(one) == message_of(next)) {
             for (kind, state) in [CarriedKind::Said, CarriedKind::Done]
                 .into_iter()
                 .flat_map(|kind| CarriedState::ALL.map(|state| (kind, state)))
             {
+                let alike = message.iter().map(|(_, item)| item);
+                let alike = alike.filter(|item| (item.kind, item.state) == (kind, state));
                 // The sentences are newest first; within a message they read in the order of the user.
-                let alike = message
-                    .iter()
-                    .rev()
-                    .filter(|(_, of, is)| (*of, *is) == (kind, state));
-                let text: Vec<&str> = alike.map(|(one, ..)| &*one.text).collect();
+                let text: Vec<&str> = alike.rev().map(|item| &*item.text).collect();
                 if !text.is_empty() {
                     let text = text.join(" ");
                     self.items.push(CarriedItem { kind, state, text });
