@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use baton_core::handoffs::carry::{CarryScope, RuleSources, UserMessages, rules};
+use baton_core::handoffs::carry::{CarryScope, RuleSources, UserMessages, users_words};
 use baton_core::handoffs::draft::{self, DraftSpec};
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
@@ -286,7 +286,7 @@ fn poison_is_never_taken_for_the_users_words() {
             assert_eq!(wire.id().name(), name);
             let body = (variant.body)(&poisoned(variant, seed), true).to_string();
             let view = wire.read(&body.into(), Operation::Generate).unwrap();
-            let found = rules(&RuleSources {
+            let words = users_words(&RuleSources {
                 since: None,
                 earlier: &[],
                 said: &UserMessages::from_transcript(&Transcript::from_view(&view), &[], None),
@@ -295,7 +295,8 @@ fn poison_is_never_taken_for_the_users_words() {
                 redactor: &redactor,
             });
             taken.extend(
-                found
+                words
+                    .rules
                     .into_iter()
                     .map(|rule| format!("{name} {seed}: {}", rule.text)),
             );

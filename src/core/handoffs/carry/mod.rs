@@ -23,7 +23,7 @@ mod tests;
 pub(crate) use again::{LookUp, look_ups};
 pub use again::{REQUESTS, called_again, looked_up_again};
 pub use block::without_blocks;
-pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, rules, todo_list, users_words};
+pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, todo_list, users_words};
 pub use receipt::{Omissions, Receipt, omissions};
 pub use rule::{Rule, RuleSources};
 pub use user::UserMessages;

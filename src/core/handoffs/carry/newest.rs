@@ -127,11 +127,6 @@ pub fn todo_list(uses: &[ToolUse<'_>], redactor: &Redactor) -> Vec<NumberedTodo>
     todos
 }
 
-/// The active rules, newest first.
-pub fn rules(sources: &RuleSources<'_>) -> Vec<Rule> {
-    users_words(sources).rules
-}
-
 /// The user's statements, each once, without those that a later one replaced or lifted.
 ///
 /// A statement that replaced a rule is a rule itself.

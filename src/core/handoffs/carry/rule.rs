@@ -72,7 +72,7 @@ pub struct RuleSources<'s> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rules;
+    use super::super::users_words;
     use super::*;
 
     fn found(text: &str) -> Vec<String> {
@@ -85,7 +85,8 @@ mod tests {
             markers: &["wichtig".to_owned()],
             redactor: &Redactor::default(),
         };
-        rules(&sources).into_iter().map(|rule| rule.text).collect()
+        let rules = users_words(&sources).rules.into_iter();
+        rules.map(|rule| rule.text).collect()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     Carried, CarryPolicy, CarryScope, LeftOut, REQUESTS, Rule, RuleSources, UserMessages, UsersWords,
-    called_again, carry, looked_up_again, rules, rules_behind, todo_list, users_words, without_blocks,
+    called_again, carry, looked_up_again, rules_behind, todo_list, users_words, without_blocks,
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{NumberedTodo, TodoItem, TodoState};
@@ -35,7 +35,7 @@ fn found(messages: &[Value], earlier: &[&str], without: &[&str]) -> Vec<Rule> {
     let wire = wire::wire(WireId::Anthropic);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let owned = |texts: &[&str]| -> Vec<String> { texts.iter().map(|text| (*text).to_owned()).collect() };
-    rules(&RuleSources {
+    let words = users_words(&RuleSources {
         since: None,
         earlier: &owned(earlier),
         said: &UserMessages::from_transcript(
@@ -46,7 +46,8 @@ fn found(messages: &[Value], earlier: &[&str], without: &[&str]) -> Vec<Rule> {
         without: &owned(without),
         markers: &[],
         redactor: &Redactor::new(&[]),
-    })
+    });
+    words.rules
 }
 
 fn texts(rules: &[Rule]) -> Vec<&str> {
