@@ -11,7 +11,7 @@ mod places;
 mod plot;
 mod screen;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ use self::gather::Gathered;
 use self::places::SessionFile;
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::load_state;
-use super::output::{Out, csv_text, visible};
+use super::output::{Out, csv_text, shown, visible};
 use super::state_args::{StateArgs, period_start};
 use super::stored::only;
 use baton_core::bill::PriceTable;
@@ -63,7 +63,8 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
     }
     let report = TrialReport::new(&tried, args.follow_share);
     if let Some(file) = &args.plot {
-        written(file, std::fs::write(file, plot::svg(&report)))?;
+        let written = std::fs::write(file, plot::svg(&report));
+        written.map_err(|error| Exit::CANNOT_CREATE.failure(format!("{}: {error}", shown(file))))?;
     }
     if args.csv {
         return out.document(&csv(&tried));
@@ -92,9 +93,8 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
 fn session_files(args: &TryArgs) -> CliResult<Vec<SessionFile>> {
     match &args.from {
         None => Ok(places::files(args.agent)),
-        Some(path) => places::given(path).map_err(|error| {
-            Exit::NO_INPUT.failure(format!("{}: {error}", visible(&path.display().to_string())))
-        }),
+        Some(path) => places::given(path)
+            .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(path)))),
     }
 }
 
@@ -103,8 +103,7 @@ fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
     let own = || places::directories(args.agent);
     let looked = args.from.clone().map_or_else(own, |path| vec![path]);
     let mut lines = vec!["no sessions with calls of a model; looked in".to_owned()];
-    let shown = |path: &PathBuf| format!("  {}", visible(&path.display().to_string()));
-    lines.extend(looked.iter().map(shown));
+    lines.extend(looked.iter().map(|path| format!("  {}", shown(path))));
     lines.extend(screen::unread(unread));
     let help = "name another place: baton try --from PATH; without any, begin with `baton demo` or `baton run AGENT`";
     Exit::NO_INPUT.failure(lines.join("\n")).help(help)
@@ -180,13 +179,6 @@ fn named<'t>(id: &str, tried: &'t [Reckoned]) -> CliResult<&'t Reckoned> {
         None => agent.is_empty() && one.session.id.starts_with(session),
     };
     only(tried.iter().filter(is_named), ["session", "the id"], id, none)
-}
-
-fn written(file: &Path, done: std::io::Result<()>) -> CliResult {
-    done.map_err(|error| {
-        let name = visible(&file.display().to_string());
-        Exit::CANNOT_CREATE.failure(format!("{name}: {error}"))
-    })
 }
 
 /// Renders a line for each session: the recorded cost, and the cost under each policy.
