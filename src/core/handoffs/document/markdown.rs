@@ -184,31 +184,21 @@ fn differing(expected: &str, found: &str) -> Vec<FieldError> {
     let (expected, found) = (parts(expected), parts(found));
     let mut differences = Vec::new();
     for (heading, text) in &expected {
-        match found.iter().find(|(other, _)| other == heading) {
-            None => differences.push(difference(
-                heading,
-                "is missing in the Markdown, and the JSON decides",
-                "",
-            )),
+        let (message, value) = match found.iter().find(|(other, _)| other == heading) {
+            None => ("is missing in the Markdown, and the JSON decides", ""),
             Some((_, other)) if other.trim() != text.trim() => {
-                let line = other
-                    .lines()
-                    .find(|line| !text.lines().any(|known| known == *line));
-                let message = "differs in the Markdown, and the JSON decides";
-                differences.push(difference(heading, message, line.unwrap_or_default()));
+                let is_new = |line: &&str| !text.lines().any(|known| known == *line);
+                let line = other.lines().find(is_new);
+                ("differs in the Markdown, and the JSON decides", line.unwrap_or_default())
             }
-            Some(_) => {}
-        }
+            Some(_) => continue,
+        };
+        differences.push(difference(heading, message, value));
     }
-    for (heading, text) in &found {
-        if !expected.iter().any(|(known, _)| known == heading) {
-            differences.push(difference(
-                heading,
-                "is only in the Markdown, and the JSON decides",
-                text.trim(),
-            ));
-        }
-    }
+    let is_known = |heading: &String| expected.iter().any(|(known, _)| known == heading);
+    let added = found.iter().filter(|(heading, _)| !is_known(heading));
+    let message = "is only in the Markdown, and the JSON decides";
+    differences.extend(added.map(|(heading, text)| difference(heading, message, text.trim())));
     differences
 }
 
