@@ -12,7 +12,7 @@ use crate::agents::speakers::{SpeakerSettings, Speakers};
 use crate::agents::todo::{self, TodoItem, TodoState};
 use crate::agents::tools::{self, ToolKind};
 use crate::bill::TokenCounts;
-use crate::handoffs::carry::{LookUp, REQUESTS, look_ups};
+use crate::handoffs::carry::{REQUESTS, RepeatedLookUps};
 use crate::handoffs::yaml::time::Time;
 use crate::handoffs::yaml::{self, SessionMessage};
 use crate::text::prose::one_line;
@@ -413,8 +413,7 @@ impl SessionMessage {
 /// Reads the entries of a session around a cut.
 #[derive(Debug, Default)]
 pub struct MissedReader {
-    before: HashSet<LookUp>,
-    again: Vec<String>,
+    repeated: RepeatedLookUps,
     answers: usize,
 }
 
@@ -430,13 +429,7 @@ impl MissedReader {
         for message in messages {
             let text = message.message.to_string();
             let turn = TranscriptTurn::alone(text.as_bytes(), message.role());
-            look_ups(&turn, &mut |look_up| {
-                if is_before {
-                    self.before.insert(look_up);
-                } else if self.before.remove(&look_up) {
-                    self.again.push(look_up.into_text());
-                }
-            });
+            self.repeated.turn(&turn, is_before);
         }
     }
 
@@ -447,6 +440,7 @@ impl MissedReader {
             let name = text.rsplit('/').next().unwrap_or(text);
             prompt.contains(name.trim_matches('`'))
         };
-        self.again.into_iter().filter(|text| !is_named(text)).collect()
+        let again = self.repeated.again.into_iter();
+        again.filter(|text| !is_named(text)).collect()
     }
 }

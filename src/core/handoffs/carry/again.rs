@@ -22,18 +22,33 @@ const LINE: usize = 120;
 
 /// A file or a command that a call looks up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum LookUp {
+enum LookUp {
     File(String),
     Command(String),
 }
 
-impl LookUp {
-    /// Formats the look-up as a line for the user.
-    pub(crate) fn into_text(self) -> String {
-        match self {
-            Self::File(path) => path,
-            Self::Command(command) => format!("`{}`", one_line(&command, LINE)),
-        }
+/// The files read again and the commands run again after a cut.
+#[derive(Debug, Default)]
+pub(crate) struct RepeatedLookUps {
+    before: HashSet<LookUp>,
+    /// A line for the user about each.
+    pub(crate) again: Vec<String>,
+}
+
+impl RepeatedLookUps {
+    /// Takes the calls of a turn, from before or after the cut.
+    pub(crate) fn turn(&mut self, turn: &TranscriptTurn<'_>, is_before: bool) {
+        look_ups(turn, &mut |look_up| {
+            if is_before {
+                self.before.insert(look_up);
+            // Removed, so that a file which is read three times is reported once.
+            } else if self.before.remove(&look_up) {
+                self.again.push(match look_up {
+                    LookUp::File(path) => path,
+                    LookUp::Command(command) => format!("`{}`", one_line(&command, LINE)),
+                });
+            }
+        });
     }
 }
 
@@ -59,14 +74,11 @@ pub fn looked_up_again<'p>(
 /// `None` if the sentinel is not in this transcript.
 pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<Vec<String>> {
     let cut = transcript.turn_of(handoff)?;
-    let mut before = HashSet::new();
+    let mut repeated = RepeatedLookUps::default();
     // The turn with the sentinel is included, because its calls ran before the cut.
     for turn in transcript.turns().take(cut + 1) {
-        look_ups(&turn, &mut |look_up| {
-            before.insert(look_up);
-        });
+        repeated.turn(&turn, true);
     }
-    let mut again: Vec<String> = Vec::new();
     let (mut requests, mut is_answer) = (0, false);
     for turn in transcript.turns().skip(cut + 1) {
         let was_answer = std::mem::replace(&mut is_answer, turn.role == Role::Assistant);
@@ -75,14 +87,9 @@ pub fn called_again(transcript: &Transcript<'_>, handoff: HandoffId) -> Option<V
         if requests > REQUESTS {
             break;
         }
-        look_ups(&turn, &mut |look_up| {
-            // Removed, so that a file which is read three times is reported once.
-            if before.remove(&look_up) {
-                again.push(look_up.into_text());
-            }
-        });
+        repeated.turn(&turn, false);
     }
-    Some(again)
+    Some(repeated.again)
 }
 
 /// A question to recall, and whether it found anything; `None` for another call.
@@ -110,7 +117,7 @@ fn query(call: &Value) -> Option<String> {
 }
 
 /// Reports the files that a turn's calls read, and the commands that they run.
-pub(crate) fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
+fn look_ups(turn: &TranscriptTurn<'_>, found: &mut impl FnMut(LookUp)) {
     if turn.role != Role::Assistant {
         return;
     }

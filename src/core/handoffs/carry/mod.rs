@@ -20,7 +20,7 @@ mod user;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use again::{LookUp, look_ups};
+pub(crate) use again::RepeatedLookUps;
 pub use again::{REQUESTS, called_again, looked_up_again};
 pub use block::without_blocks;
 pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, todo_list, users_words};
