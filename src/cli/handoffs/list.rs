@@ -118,19 +118,12 @@ fn matches(args: &ListArgs, handoff: &Handoff, record: Option<&DocumentRecord>) 
 fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> Vec<(LineageEntry, Handoff)> {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
-    // A handoff that was made after `all` was read is its own chain.
-    let of = |id: HandoffId| {
-        at.get(&id).map_or(
-            LineageEntry {
-                id,
-                depth: 0,
-                siblings: 1,
-                children: 0,
-            },
-            |at| map[*at],
-        )
+    let of = |handoff: &Handoff| match at.get(&handoff.id) {
+        Some(at) => map[*at],
+        // It was made after `all` was read, and is its own chain.
+        None => lineage::map(std::slice::from_ref(handoff))[0],
     };
-    let placed = handoffs.into_iter().map(|handoff| (of(handoff.id), handoff));
+    let placed = handoffs.into_iter().map(|handoff| (of(&handoff), handoff));
     let mut placed: Vec<_> = placed.collect();
     if as_map {
         placed.sort_by_key(|(placed, _)| at.get(&placed.id).copied());
