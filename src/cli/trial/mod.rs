@@ -93,8 +93,9 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
 fn session_files(args: &TryArgs) -> CliResult<Vec<SessionFile>> {
     match &args.from {
         None => Ok(places::files(args.agent)),
-        Some(path) => places::given(path)
-            .map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(path)))),
+        Some(path) => {
+            places::given(path).map_err(|error| Exit::NO_INPUT.failure(format!("{}: {error}", shown(path))))
+        }
     }
 }
 

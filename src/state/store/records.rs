@@ -271,6 +271,25 @@ pub struct RecordPage {
 /// For each kind, the time before which a last use is too old, in milliseconds since the Unix epoch.
 pub type Retention = StoreRetention<u64>;
 
+impl Retention {
+    /// The kinds of records that are deleted, each with the time before which its last use is too old.
+    ///
+    /// Conversations come first: the records that they own are then no longer protected.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (RecordKind, u64)> {
+        let kinds = [
+            (RecordKind::Conversation, Some(self.conversations)),
+            (RecordKind::Placed(PlacedKind::Pair), Some(self.pairs)),
+            (RecordKind::Placed(PlacedKind::CutPoint), Some(self.places)),
+            (RecordKind::Placed(PlacedKind::Insertion), Some(self.places)),
+            (RecordKind::ResponseId, Some(self.response_ids)),
+            (RecordKind::Handoff, self.handoffs),
+            (RecordKind::Document, self.handoffs),
+        ];
+        let kinds = kinds.into_iter();
+        kinds.filter_map(|(kind, before_ms)| Some((kind, before_ms?)))
+    }
+}
+
 impl StoredRecord {
     /// Returns the kind of the record.
     pub fn kind(&self) -> RecordKind {

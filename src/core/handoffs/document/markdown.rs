@@ -189,7 +189,10 @@ fn differing(expected: &str, found: &str) -> Vec<FieldError> {
             Some((_, other)) if other.trim() != text.trim() => {
                 let is_new = |line: &&str| !text.lines().any(|known| known == *line);
                 let line = other.lines().find(is_new);
-                ("differs in the Markdown, and the JSON decides", line.unwrap_or_default())
+                (
+                    "differs in the Markdown, and the JSON decides",
+                    line.unwrap_or_default(),
+                )
             }
             Some(_) => continue,
         };

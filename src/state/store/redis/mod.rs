@@ -28,9 +28,7 @@ use redis::Pipeline;
 use uuid::Uuid;
 
 use self::answers::{ScriptResult, from_json, handoff, placed, unexpected_reply};
-use self::kinds::{
-    ARCHIVED, CONVERSATION, DOCUMENT, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord,
-};
+use self::kinds::{ARCHIVED, CONVERSATION, HANDOFF, HANDOFF_IDS, HEAD, RESPONSE_ID, RedisKind, RedisRecord};
 use self::scripts::RedisScript;
 pub use self::shared::RedisStore;
 use self::shared::{DocumentWrite, redis_records};
@@ -280,21 +278,9 @@ impl Store for RedisStore {
     }
 
     async fn sweep(&self, retention: &Retention) -> StoreResult<u64> {
-        // Conversations come first: the records that they own are swept only after them.
-        let kinds = [
-            (CONVERSATION, Some(retention.conversations)),
-            (PlacedKind::Pair.into(), Some(retention.pairs)),
-            (PlacedKind::CutPoint.into(), Some(retention.places)),
-            (PlacedKind::Insertion.into(), Some(retention.places)),
-            (RESPONSE_ID, Some(retention.response_ids)),
-            (HANDOFF, retention.handoffs),
-            (DOCUMENT, retention.handoffs),
-        ];
         let mut gone = 0;
-        for (kind, before_ms) in kinds {
-            if let Some(before_ms) = before_ms {
-                gone += self.sweep_kind(kind, before_ms).await?;
-            }
+        for (kind, before_ms) in retention.kinds() {
+            gone += self.sweep_kind(kind.into(), before_ms).await?;
         }
         Ok(gone)
     }

@@ -212,26 +212,16 @@ pub(super) fn sweep(conn: &Connection, retention: &Retention) -> rusqlite::Resul
           AND id NOT IN (SELECT listed.value FROM records AS c, json_each(c.record, '$.left_out') AS listed
             WHERE c.kind = 'conversation')"
     );
-    // Conversations first: the records that they own are then no longer protected.
-    let rows = [
-        ("conversation", Some(retention.conversations), "1"),
-        ("pair", Some(retention.pairs), UNOWNED),
-        ("cut_point", Some(retention.places), UNOWNED),
-        ("insertion", Some(retention.places), UNOWNED),
-        ("response_id", Some(retention.response_ids), "1"),
-        ("handoff", retention.handoffs, &unnamed),
-        (
-            "document",
-            retention.handoffs,
-            "id NOT IN (SELECT id FROM records WHERE kind = 'handoff')",
-        ),
-    ];
     let mut gone = 0;
-    for (kind, before_ms, condition) in rows {
-        if let Some(before_ms) = before_ms {
-            let sql = format!("DELETE FROM records WHERE kind = ?1 AND used_ms < ?2 AND {condition}");
-            gone += conn.execute(&sql, params![kind, int(before_ms)])?;
-        }
+    for (kind, before_ms) in retention.kinds() {
+        let condition = match kind {
+            RecordKind::Conversation | RecordKind::ResponseId => "1",
+            RecordKind::Placed(_) => UNOWNED,
+            RecordKind::Handoff => &unnamed,
+            RecordKind::Document => "id NOT IN (SELECT id FROM records WHERE kind = 'handoff')",
+        };
+        let sql = format!("DELETE FROM records WHERE kind = ?1 AND used_ms < ?2 AND {condition}");
+        gone += conn.execute(&sql, params![kind_name(kind), int(before_ms)])?;
     }
     Ok(gone as u64)
 }
