@@ -54,6 +54,15 @@ pub struct ReplayBill {
     pub tokens: TokenCounts,
 }
 
+impl ReplayBill {
+    fn empty(session: &ReplaySession<'_>) -> Self {
+        Self {
+            by_model: vec![0.0; session.names.len()],
+            ..Self::default()
+        }
+    }
+}
+
 /// A cut of a replayed session.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayCut {
@@ -103,10 +112,6 @@ impl<'a> Replay<'a> {
         reading: u64,
     ) -> Self {
         let tool = if policy.has_tool { session.tool } else { 0 };
-        let bill = ReplayBill {
-            by_model: vec![0.0; session.names.len()],
-            ..ReplayBill::default()
-        };
         Self {
             session,
             policy,
@@ -124,7 +129,7 @@ impl<'a> Replay<'a> {
             since_cut: 0,
             ledger: CutLedger::default(),
             costs: None,
-            bill,
+            bill: ReplayBill::empty(session),
         }
     }
 
@@ -153,15 +158,14 @@ impl<'a> Replay<'a> {
         let read = self.grow(n);
         let read = self.mask(n, read);
         if call.recorded.rounds.total() > 0 {
-            let cost = call.recorded.rounds.cost(self.rates(call)).total();
-            self.pay(call.recorded.model, call.recorded.rounds, cost);
+            self.pay_at(call, call.recorded.rounds);
         }
         let due = forced.map(str::to_owned).or_else(|| self.handoff_due(n));
         match due {
             Some(reason) => {
                 // The response that hands over is billed over the whole old history.
                 self.send(n, read, PROMPT);
-                self.cut(n, reason, PROMPT);
+                self.cut(n, reason);
                 self.send(n, self.cached, call.recorded.counts.output);
             }
             None => self.send(n, read, call.recorded.counts.output),
@@ -170,10 +174,7 @@ impl<'a> Replay<'a> {
         self.recorded = call.whole();
         // Another session paid for the copied calls. Only their history is kept.
         if n + 1 == self.session.copied {
-            self.bill = ReplayBill {
-                by_model: vec![0.0; self.session.names.len()],
-                ..ReplayBill::default()
-            };
+            self.bill = ReplayBill::empty(self.session);
         }
     }
 
@@ -254,7 +255,7 @@ impl<'a> Replay<'a> {
         }
         let last = n.saturating_sub(1);
         self.send(last, self.cached.min(self.history), PROMPT);
-        self.cut(n, "its to-do list was finished".to_owned(), PROMPT);
+        self.cut(n, "its to-do list was finished".to_owned());
         self.send(last, self.cached, READ_OUTPUT);
     }
 
@@ -303,14 +304,6 @@ impl<'a> Replay<'a> {
         Some(format!("the notice that it pays after {calls} of {left} calls"))
     }
 
-    /// Sends the history with the request for a draft.
-    fn draft(&mut self, n: usize, cached: u64) {
-        let call = &self.session.calls[n];
-        let whole = self.history + DRAFT_REQUEST_TOKENS;
-        let counts = call.billed(whole, cached.min(self.history), PROMPT);
-        self.pay(call.recorded.model, counts, counts.cost(self.rates(call)).total());
-    }
-
     fn cut_for_free(&mut self, n: usize) {
         let call = &self.session.calls[n];
         if self.policy.needs_ledger() {
@@ -331,30 +324,31 @@ impl<'a> Replay<'a> {
         let Some(cut) = self.ledger.moment(costs, DraftCost::Cheapest(SELECTION_TOKENS)) else {
             return;
         };
-        match cut.draft {
-            DraftCost::Selection(input) => {
-                let counts = TokenCounts {
-                    input,
-                    output: PROMPT,
-                    ..TokenCounts::default()
-                };
-                let cost = counts.cost(self.rates(call)).total();
-                self.pay(call.recorded.model, counts, cost);
+        let counts = match cut.draft {
+            DraftCost::Selection(input) => TokenCounts {
+                input,
+                output: PROMPT,
+                ..TokenCounts::default()
+            },
+            // The history with the request for a draft.
+            _ => {
+                let cached = self.cache_gives(call).min(self.history);
+                call.billed(self.history + DRAFT_REQUEST_TOKENS, cached, PROMPT)
             }
-            _ => self.draft(n, self.cache_gives(call)),
-        }
+        };
+        self.pay_at(call, counts);
         // Recorded before the cut, whose handoff drops the history of the ledger.
         self.ledger.cut(&cut);
-        self.cut(n, cut.reason.text(), PROMPT);
+        self.cut(n, cut.reason.text());
     }
 
-    fn cut(&mut self, n: usize, reason: String, carried: u64) {
+    fn cut(&mut self, n: usize, reason: String) {
         self.bill.cuts.push(ReplayCut {
             call: n,
             reason,
             tokens: self.history,
         });
-        self.history = self.fixed() + carried;
+        self.history = self.fixed() + PROMPT;
         self.cached = (self.session.shared + self.tool).min(self.fixed());
         self.unread = self.session.read_again(n) * self.reading;
         self.results.clear();
@@ -410,8 +404,7 @@ impl<'a> Replay<'a> {
     fn send(&mut self, n: usize, read: u64, output: u64) {
         let call = &self.session.calls[n];
         let counts = call.billed(self.history, read.min(self.history), output);
-        let cost = counts.cost(self.rates(call)).total();
-        self.pay(call.recorded.model, counts, cost);
+        self.pay_at(call, counts);
         self.cached = self.history;
         if let Some(costs) = &self.costs {
             let bytes = counts.whole_input() * TOKEN_BYTES;
@@ -426,6 +419,12 @@ impl<'a> Replay<'a> {
             let limits = self.limits(call);
             self.context.measured(self.cut, usage, &limits);
         }
+    }
+
+    /// Pays for a request by the model and at the rates of a call.
+    fn pay_at(&mut self, call: &ReplayCall<'_>, counts: TokenCounts) {
+        let cost = counts.cost(self.rates(call)).total();
+        self.pay(call.recorded.model, counts, cost);
     }
 
     fn pay(&mut self, model: u16, counts: TokenCounts, cost: f64) {
