@@ -121,7 +121,7 @@ impl Screen<'_> {
     /// Renders a row for each policy: its savings, and their share of the recorded cost.
     fn policies(&self) -> Vec<String> {
         let report = self.report;
-        let whole: f64 = self.whole();
+        let whole = report.weight;
         let row = |sum: &ArmSum| {
             let name = format!("  {}", sum.title);
             let mut row = vec![name];
@@ -155,15 +155,6 @@ impl Screen<'_> {
         lines
     }
 
-    /// The base of all shares: dollars, or tokens weighed by list prices.
-    fn whole(&self) -> f64 {
-        let is_counted = |one: &&Reckoned| one.is_judged() && !one.arms.is_empty();
-        match self.has_dollars() {
-            true => self.report.paid,
-            false => self.sessions.iter().filter(is_counted).map(Reckoned::cost).sum(),
-        }
-    }
-
     /// Renders sessions by length with the savings and losses of the best setting.
     fn lengths(&self) -> Vec<String> {
         let lengths = &self.report.lengths;
@@ -173,7 +164,7 @@ impl Screen<'_> {
         if most < 0.01 {
             return Vec::new();
         }
-        let whole = self.whole();
+        let whole = self.report.weight;
         let row = |length: &LengthSum| {
             let bars = bar(length.won, most, BAR) + &bar(-length.lost, most, BAR);
             let net = match self.has_dollars() {
@@ -288,7 +279,7 @@ impl Screen<'_> {
     /// `$2.10 ± $0.80 less (7 % of $28.91; 2 of 3 sessions cheaper, 1 dearer)`.
     fn would(&self, sum: &ArmSum, has_error: bool) -> String {
         let word = if sum.saved < 0.0 { "more" } else { "less" };
-        let share = percent(sum.saved.abs(), self.whole());
+        let share = percent(sum.saved.abs(), self.report.weight);
         let error = match has_error {
             true => format!(" ± {}", money(sum.error)),
             false => String::new(),
@@ -315,11 +306,8 @@ impl Screen<'_> {
             true => "their records have no limits".to_owned(),
             false => {
                 let default = self.report.arm("default").map_or(0.0, |sum| sum.saved);
-                let share = if self.whole() > 0.0 {
-                    default / self.whole()
-                } else {
-                    0.0
-                };
+                let whole = self.report.weight;
+                let share = if whole > 0.0 { default / whole } else { 0.0 };
                 let less = used * (1.0 - share);
                 format!("they used {used:.0} % of the short limit, summed up; with the defaults {less:.0} %")
             }

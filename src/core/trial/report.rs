@@ -33,6 +33,9 @@ pub struct TrialReport {
     /// Recorded dollars: the base of every saving.
     #[serde(serialize_with = "dollars")]
     pub paid: f64,
+    /// Base of all shares: recorded dollars, or tokens weighed by list prices if all sessions are on a subscription.
+    #[serde(skip)]
+    pub weight: f64,
     /// Relative difference of the replay without cuts from the record: of the sum, and of the worst session.
     pub model_error: Option<(f64, f64)>,
     /// Share of notices and task ends that the model follows by a handoff.
@@ -152,7 +155,7 @@ impl TrialReport {
         let arms: Vec<ArmSum> = policies.map(|policy| ArmSum::new(policy, &judged)).collect();
         let with_dollars = || judged.iter().filter(|one| one.has_dollars());
         let paid = with_dollars().map(|one| one.cost()).sum();
-        let weight = weight(&judged);
+        let weight = counted(&judged).map(|one| one.cost()).sum();
         let verdict = Verdict::new(&arms, weight);
         let unpriced = all.iter().filter(|one| one.arms.is_empty());
         let unpriced: BTreeSet<String> = unpriced.map(|one| one.model.clone()).collect();
@@ -174,6 +177,7 @@ impl TrialReport {
             subscription: on_subscription.count(),
             unpriced: unpriced.into_iter().collect(),
             paid,
+            weight,
             model_error: model_error(&judged),
             follow_share,
             groups: groups(&judged, arms.len()),
@@ -193,11 +197,6 @@ impl TrialReport {
     pub fn bound(&self) -> Option<&ArmSum> {
         self.arms.iter().find(|sum| sum.hindsight)
     }
-}
-
-/// Base of all shares: recorded dollars, or tokens weighed by list prices if all sessions are on a subscription.
-fn weight(all: &[&Reckoned]) -> f64 {
-    counted(all).map(|one| one.cost()).sum()
 }
 
 /// The sessions in the sum of dollars: those that are paid in dollars, or all if none is.
