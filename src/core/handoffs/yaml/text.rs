@@ -6,14 +6,6 @@ const MORE: &str = "...";
 pub use crate::text::cut::cut;
 pub(super) use crate::text::prose::joined as one_line;
 
-/// At most this many characters of a string.
-pub(super) fn cut_chars(text: &str, most: usize) -> &str {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => text[..end].trim_end(),
-        None => text,
-    }
-}
-
 /// At most this many bytes, with dots if the string was cut.
 pub(super) fn shortened(text: &str, bytes: usize) -> String {
     match text.len() <= bytes {

@@ -11,7 +11,7 @@ use regex::{Captures, Regex};
 use serde_json::Value as Json;
 
 use super::model::{CompletedTask, HandoffFile};
-use super::text::{cut, cut_chars, one_line, shortened};
+use super::text::{cut, one_line, shortened};
 use crate::text::prose::{list_item, without_any};
 
 /// Maximum number of blockers.
@@ -221,8 +221,9 @@ fn decisions(text: &str) -> BTreeMap<String, String> {
         .flat_map(|one| one.captures_iter(text).take(DECISIONS))
     {
         let [decided, reason] = [(1, DECIDED_CHARS), (2, REASON_CHARS)].map(|(at, most)| {
-            let text = captures.get(at).map_or("", |text| text.as_str());
-            cut_chars(&item(text), most).to_owned()
+            let text = item(captures.get(at).map_or("", |text| text.as_str()));
+            let beginning: String = text.chars().take(most).collect();
+            beginning.trim_end().to_owned()
         });
         if !decided.is_empty() && !reason.is_empty() {
             all.entry(decided).or_insert(reason);
