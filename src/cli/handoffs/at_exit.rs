@@ -157,9 +157,8 @@ async fn is_handed_over(
     let latest = HandoffFilter {
         principal: Some(work.principal.clone()),
         conversation: Some(key.to_owned()),
-        // A handoff that the user has archived since was made of this work as well.
-        archived: true,
         limit: LATEST,
+        // A handoff that the user has archived since was made of this work as well.
         ..HandoffFilter::everything()
     };
     for handoff in store.handoffs(&latest).await? {

@@ -217,19 +217,14 @@ struct ListRow<'a> {
 fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String> {
     // Without clients the column would be the same in every row.
     let has_clients = listed.iter().any(|row| row.handoff.principal != LOCAL);
-    let client = |cell: &str| has_clients.then(|| first_line(cell, Some(CLIENT_COLUMNS)));
-    let [before, after] = [
-        &["ID"][..],
-        &["AGE", "HISTORY", "PROMPT", "STATUS", "MODEL", "BEGINS"],
-    ];
-    let heading = before.iter().map(|cell| (*cell).to_owned());
-    let heading = heading.chain(client("CLIENT"));
-    let mut rows = vec![
-        heading
-            .chain(after.iter().map(|cell| (*cell).to_owned()))
-            .collect::<Vec<_>>(),
-    ];
-    let cells = |row: &ListRow<'_>| {
+    let line = |id: String, client: &str, rest: &[String]| -> Vec<String> {
+        let client = has_clients.then(|| first_line(client, Some(CLIENT_COLUMNS)));
+        let cells = std::iter::once(id).chain(client);
+        cells.chain(rest.iter().cloned()).collect()
+    };
+    let heading = ["AGE", "HISTORY", "PROMPT", "STATUS", "MODEL", "BEGINS"].map(str::to_owned);
+    let mut rows = vec![line("ID".to_owned(), "CLIENT", &heading)];
+    rows.extend(listed.iter().map(|row| {
         let handoff = row.handoff;
         // On a terminal the beginning of an id leaves room for the last column.
         let id = width.map_or_else(|| handoff.id.to_string(), |_| brief(handoff.id));
@@ -241,10 +236,8 @@ fn rows(listed: &[ListRow<'_>], now_ms: u64, width: Option<usize>) -> Vec<String
             row.status.clone(),
             first_line(handoff.model.as_deref().unwrap_or("-"), Some(30)),
         ];
-        let id = [id].into_iter();
-        id.chain(client(&handoff.principal)).chain(cells).collect()
-    };
-    rows.extend(listed.iter().map(cells));
+        line(id, &handoff.principal, &cells)
+    }));
     let widest = table(&rows).iter().map(|line| line.chars().count()).max();
     let taken = widest.unwrap_or(0) + 2;
     let room = width.map(|width| width.saturating_sub(taken).max(PROMPT_COLUMNS));
