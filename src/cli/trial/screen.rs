@@ -174,15 +174,11 @@ impl Screen<'_> {
             let name = length_name(length);
             format!("  {name:<15}  {:>8}   {bars} {net}", length.sessions)
         };
-        let best = self.named_best();
+        let best = self.report.arm(&self.report.verdict.best.arm);
+        let best = best.map_or("", |sum| sum.title.as_str());
         let head = format!("  longest history  sessions   saved █ and lost ▒ by {best}");
         let head = iter::once(clipped(&head, self.columns));
         head.chain(lengths.iter().map(row)).collect()
-    }
-
-    fn named_best(&self) -> &str {
-        let best = self.report.arm(&self.report.verdict.best.arm);
-        best.map_or("", |sum| sum.title.as_str())
     }
 
     /// The sessions with the highest savings, and those with the highest losses.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io};
 
-use rusqlite::{Connection, ffi};
+use rusqlite::{Connection, Row, ffi};
 
 use super::schema::{self, LOG_PAGES};
 use crate::disk::sync_dir;
@@ -207,15 +207,11 @@ impl SqliteWriter {
 
     /// Returns the number of log pages that are not checkpointed yet.
     fn log_pages(&self) -> rusqlite::Result<u32> {
-        let (all, moved) = log_state(&self.conn)?;
+        let mut statement = self.conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
+        let frames = |row: &Row<'_>| Ok((row.get(1)?, row.get(2)?));
+        let (all, moved): (u32, u32) = statement.query_row([], frames)?;
         Ok(all.saturating_sub(moved))
     }
-}
-
-/// Returns the number of frames in the log, and how many of them are checkpointed.
-fn log_state(conn: &Connection) -> rusqlite::Result<(u32, u32)> {
-    let mut statement = conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
-    statement.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
 }
 
 /// Identity of the database file and of its log when they were opened.
