@@ -45,6 +45,12 @@ pub(crate) fn statement(stated: &SeenStatement) -> String {
     joined(&stated.text) + &place(stated.turn, 0)
 }
 
+/// Lines of an output below the line about their call.
+pub(crate) fn quoted<'l>(lines: impl IntoIterator<Item = &'l String>) -> String {
+    let lines = lines.into_iter();
+    lines.map(|line| format!("\n  > {line}")).collect()
+}
+
 impl TodoItem {
     /// The item with its state, in at most this many bytes of its text.
     pub(crate) fn line(&self, bytes: usize) -> String {
@@ -132,8 +138,7 @@ impl SeenFailure {
             Some(turn) => format!("; not known whether it still fails since turn {turn}"),
             None => String::new(),
         };
-        let quoted = self.lines.iter().take(lines);
-        let quoted: String = quoted.map(|line| format!("\n  > {line}")).collect();
+        let quoted = quoted(self.lines.iter().take(lines));
         let place = place(self.turn, self.call);
         format!("{}{exit}{who}{place}{since}{quoted}", code(&self.command))
     }

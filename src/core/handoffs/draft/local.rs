@@ -8,7 +8,7 @@ use crate::agents::commands::CommandPurpose;
 use crate::text::tokens::tokens;
 use crate::text::words::plural;
 use crate::work::excerpt::{one_line, sentences};
-use crate::work::lines::place;
+use crate::work::lines::{place, quoted};
 use crate::work::turns::IndexedTurn;
 use crate::work::{AnchoredSentence, SeenCommand, SentenceClass, Work, is_kept, requests};
 use std::borrow::Cow;
@@ -421,10 +421,6 @@ fn by_user(commands: &[SeenCommand]) -> Vec<&SeenCommand> {
         .collect();
     last.reverse();
     last
-}
-
-fn quoted(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("\n  > {line}")).collect()
 }
 
 /// The group for sentences of this class.
