@@ -120,7 +120,7 @@ fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> Vec<(Lineage
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
     let of = |handoff: &Handoff| match at.get(&handoff.id) {
         Some(at) => map[*at],
-        // It was made after `all` was read, and is its own chain.
+        // A handoff that was made after `all` was read is its own chain.
         None => lineage::map(std::slice::from_ref(handoff))[0],
     };
     let placed = handoffs.into_iter().map(|handoff| (of(&handoff), handoff));

@@ -272,7 +272,7 @@ pub struct RecordPage {
 pub type Retention = StoreRetention<u64>;
 
 impl Retention {
-    /// The kinds of records that are deleted, each with the time before which its last use is too old.
+    /// The kinds of records that are deleted, each with its time.
     ///
     /// Conversations come first: the records that they own are then no longer protected.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (RecordKind, u64)> {

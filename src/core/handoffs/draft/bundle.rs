@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
+use super::drafting::Drafting;
+use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill};
 use super::keeps::{self, RetentionReason};
 use super::request::DraftSpec;
 use crate::agents::tools::ToolKind;
@@ -30,21 +31,12 @@ const DETAIL: usize = 600;
 /// Weight of a dump, or of a repeated search.
 const DOWN: f32 = 0.3;
 
-pub(super) fn text(
-    work: &Work<'_>,
-    relevance: &[f32],
-    request: &DraftSpec<'_>,
-) -> Result<String, BudgetTooSmall> {
-    let mut made = BundleBuilder {
-        work,
-        relevance,
-        request,
-        pieces: Vec::new(),
-    };
-    made.kept();
+pub(super) fn text(mut made: Drafting<'_, '_>) -> Result<String, BudgetTooSmall> {
+    let (work, request) = (made.work, made.request);
+    made.keep_lines();
     let again = last_of_each(work);
     for turn in &work.turns {
-        made.turn(turn, &again);
+        made.turn_lines(turn, &again);
     }
     let head = head(work, request);
     let header = |turn: usize| header(work, turn);
@@ -53,15 +45,8 @@ pub(super) fn text(
     Ok(rendered(&head, &chosen, &header))
 }
 
-struct BundleBuilder<'m, 'i> {
-    work: &'m Work<'i>,
-    relevance: &'m [f32],
-    request: &'m DraftSpec<'m>,
-    pieces: Vec<DraftPiece>,
-}
-
-impl BundleBuilder<'_, '_> {
-    fn add(
+impl Drafting<'_, '_> {
+    fn add_line(
         &mut self,
         turn: usize,
         place: usize,
@@ -70,7 +55,7 @@ impl BundleBuilder<'_, '_> {
         full: String,
         short: Option<String>,
     ) {
-        let (age, meant) = standing(turn, self.work.turns.len(), self.relevance);
+        let (age, meant) = self.standing(turn);
         self.pieces.push(DraftPiece {
             at: (turn, place),
             rank,
@@ -81,7 +66,7 @@ impl BundleBuilder<'_, '_> {
         });
     }
 
-    fn kept(&mut self) {
+    fn keep_lines(&mut self) {
         for (at, (keep, rank)) in keeps::ranked(self.work, self.request).iter().enumerate() {
             let place = match keep.kept {
                 RetentionReason::Task | RetentionReason::First | RetentionReason::Summary => STATEMENTS,
@@ -90,18 +75,18 @@ impl BundleBuilder<'_, '_> {
             };
             let line = |text: &str| format!("{}: {text}", keep.kept.label());
             let (full, short) = (line(&keep.full), Some(line(&keep.short)));
-            self.add(keep.turn, place, *rank, 2.0, full, short);
+            self.add_line(keep.turn, place, *rank, 2.0, full, short);
         }
         for (at, (turn, anchor)) in self.work.anchors.iter().enumerate() {
             // The user's requests and statements stand in the lines of their turns.
             if !is_kept(anchor) && !anchor.by_user {
                 let full = format!("{}: {}", anchor.class.label(), anchor.text);
-                self.add(*turn, SENTENCE + at, PieceRank::Anchor, 1.0, full, None);
+                self.add_line(*turn, SENTENCE + at, PieceRank::Anchor, 1.0, full, None);
             }
         }
     }
 
-    fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
+    fn turn_lines(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
         // The first request and those of the current task are kept verbatim by `kept`.
         let is_first = self.work.earlier().next().is_some_and(|first| first.n == turn.n);
         if turn.is_from_user() && !self.work.is_current(turn.n) && !is_first {
@@ -110,7 +95,7 @@ impl BundleBuilder<'_, '_> {
             let full = format!("user: {}", within(&said, 60));
             let short = format!("user: {}", cut(first_line(&said, LINE), 80));
             if !said.is_empty() {
-                self.add(turn.n, STATEMENTS, PieceRank::UserText, 1.0, full, Some(short));
+                self.add_line(turn.n, STATEMENTS, PieceRank::UserText, 1.0, full, Some(short));
             }
         }
         // The last words of the two newest turns are among the required pieces.
@@ -118,7 +103,7 @@ impl BundleBuilder<'_, '_> {
             && turn.n + 2 <= self.work.turns.len()
         {
             let full = format!("model, last: {}", one_line(&reply.text, LINE));
-            self.add(turn.n, LAST, PieceRank::Turn, 0.9, full, None);
+            self.add_line(turn.n, LAST, PieceRank::Turn, 0.9, full, None);
         }
         let messages = self.work.messages;
         let answers = answers(messages, turn.messages.clone());
@@ -132,11 +117,11 @@ impl BundleBuilder<'_, '_> {
             let last = again.get(&(call.kind, call.about.as_str()));
             let repeated = last.is_some_and(|last| *last > at);
             let outcome = answers.get(&(at, i)).copied();
-            self.called(turn.n, CALLED + place * 2, call, outcome, repeated);
+            self.call_lines(turn.n, CALLED + place * 2, call, outcome, repeated);
         }
     }
 
-    fn called(
+    fn call_lines(
         &mut self,
         turn: usize,
         place: usize,
@@ -156,7 +141,7 @@ impl BundleBuilder<'_, '_> {
             (false, _) => (PieceRank::Turn, ""),
         };
         let full = format!("{who}{} {}{state}", call.name, call.about);
-        self.add(turn, place, rank, weight, full, None);
+        self.add_line(turn, place, rank, weight, full, None);
         let Some(outcome) = outcome else { return };
         // The last of the repeated calls shows the result.
         if repeated {
@@ -168,7 +153,7 @@ impl BundleBuilder<'_, '_> {
         });
         if let Some(full) = detail.clone().filter(|_| outcome.is_error()) {
             let short = outcome.lines.first().map(|line| format!("  {line}"));
-            self.add(turn, place + 1, PieceRank::Anchor, 0.5, full, short);
+            self.add_line(turn, place + 1, PieceRank::Anchor, 0.5, full, short);
             return;
         }
         let named = call
@@ -184,7 +169,7 @@ impl BundleBuilder<'_, '_> {
                 PieceRank::Anchor => rank,
                 _ => PieceRank::Result,
             };
-            self.add(turn, place + 1, rank, weight, full, short);
+            self.add_line(turn, place + 1, rank, weight, full, short);
         }
     }
 }

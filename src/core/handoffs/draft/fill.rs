@@ -165,15 +165,6 @@ fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<Cho
     }
 }
 
-/// Position of turn number `turn` of `turns`, from nearly 0 for the oldest to 1 for the newest, and its relevance to the
-/// focus.
-pub(super) fn standing(turn: usize, turns: usize, relevance: &[f32]) -> (f32, f32) {
-    #[allow(clippy::cast_precision_loss)]
-    let age = turn as f32 / turns.max(1) as f32;
-    let meant = turn.checked_sub(1).and_then(|at| relevance.get(at));
-    (age, meant.copied().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

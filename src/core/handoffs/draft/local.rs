@@ -1,16 +1,17 @@
 //! The document that is composed from facts without a model. The same conversation gives the same bytes.
 
 use super::carried::{self, EARLIER_GOAL, LAST_GOAL, OPEN_GOAL, earlier_goal, goal_in};
-use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
+use super::drafting::Drafting;
+use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill};
 use super::keeps::{self, RetentionReason};
-use super::request::{DraftSection, DraftSpec};
+use super::request::DraftSection;
 use crate::agents::commands::CommandPurpose;
 use crate::text::tokens::tokens;
 use crate::text::words::plural;
 use crate::work::excerpt::{one_line, sentences};
 use crate::work::lines::{place, quoted};
 use crate::work::turns::IndexedTurn;
-use crate::work::{AnchoredSentence, SeenCommand, SentenceClass, Work, is_kept, requests};
+use crate::work::{AnchoredSentence, SeenCommand, SentenceClass, is_kept, requests};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -85,50 +86,30 @@ fn without(document: &str, groups: &[LineGroup]) -> String {
 /// Maximum size of a quoted request, step or command in bytes.
 const LINE: usize = 160;
 
-pub(super) fn document(
-    work: &Work<'_>,
-    relevance: &[f32],
-    request: &DraftSpec<'_>,
-) -> Result<String, BudgetTooSmall> {
-    let mut made = DraftBuilder {
-        work,
-        relevance,
-        request,
-        pieces: Vec::new(),
-        quotes_first: false,
-    };
+pub(super) fn document(mut made: Drafting<'_, '_>) -> Result<String, BudgetTooSmall> {
     made.state();
-    made.kept();
+    let quotes_first = made.kept();
     made.task();
-    if request.commands {
+    if made.request.commands {
         made.runs();
     }
     made.surroundings();
     made.files();
-    made.notes();
+    made.notes(quotes_first);
     let header = |group: usize| GROUPS[group].1.to_owned();
     let headings = DraftSection::ALL.map(|section| section.marks());
     let fixed = headings
         .iter()
         .map(|(open, close)| tokens(open) + tokens(close) + 2)
         .sum();
-    let chosen = fill(made.pieces, fixed, request.tokens, &header)?;
+    let chosen = fill(made.pieces, fixed, made.request.tokens, &header)?;
     Ok(rendered(&chosen))
 }
 
-struct DraftBuilder<'m, 'i> {
-    work: &'m Work<'i>,
-    relevance: &'m [f32],
-    request: &'m DraftSpec<'m>,
-    pieces: Vec<DraftPiece>,
-    /// Whether the document quotes all of the first request.
-    quotes_first: bool,
-}
-
-impl DraftBuilder<'_, '_> {
+impl Drafting<'_, '_> {
     fn add(&mut self, group: LineGroup, rank: PieceRank, turn: usize, full: String, short: Option<String>) {
         let (section, _) = GROUPS[group as usize];
-        let (age, meant) = standing(turn, self.work.turns.len(), self.relevance);
+        let (age, meant) = self.standing(turn);
         self.pieces.push(DraftPiece {
             // Within a group, pieces keep the order of these calls.
             at: (group as usize, self.pieces.len()),
@@ -157,9 +138,11 @@ impl DraftBuilder<'_, '_> {
         }
     }
 
-    fn kept(&mut self) {
+    /// Adds the required content. Returns whether all of the first request is quoted.
+    fn kept(&mut self) -> bool {
+        let mut quotes_first = false;
         for (keep, rank) in keeps::ranked(self.work, self.request) {
-            self.quotes_first |= keep.kept == RetentionReason::First && keep.is_complete();
+            quotes_first |= keep.kept == RetentionReason::First && keep.is_complete();
             let first = self
                 .work
                 .earlier()
@@ -194,6 +177,7 @@ impl DraftBuilder<'_, '_> {
             };
             self.add(group, rank, keep.turn, item(&keep.full), Some(item(&keep.short)));
         }
+        quotes_first
     }
 
     fn state(&mut self) {
@@ -373,7 +357,7 @@ impl DraftBuilder<'_, '_> {
         }
     }
 
-    fn notes(&mut self) {
+    fn notes(&mut self, quotes_first: bool) {
         let work = self.work;
         let by_model =
             |(_, anchor): &&(usize, Cow<'_, AnchoredSentence>)| !is_kept(anchor) && !anchor.by_user;
@@ -384,7 +368,7 @@ impl DraftBuilder<'_, '_> {
         let first = work.earlier().next().map(|turn| turn.n);
         for turn in work.earlier().rev() {
             let (_, said) = work.sentences(turn);
-            let is_quoted = self.quotes_first && first == Some(turn.n);
+            let is_quoted = quotes_first && first == Some(turn.n);
             // The sentences of a message share a line, because they belong together.
             if !said.is_empty() && !is_quoted {
                 let (said, item) = (said.join(" "), |text: &str| format!("- {text} (turn {})", turn.n));

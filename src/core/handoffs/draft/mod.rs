@@ -11,6 +11,7 @@
 mod ask;
 mod bundle;
 mod carried;
+mod drafting;
 mod ends;
 mod fill;
 mod keeps;
@@ -35,6 +36,7 @@ pub use request::{DraftSpec, Preset};
 
 pub use crate::text::tokens::tokens;
 
+use self::drafting::Drafting;
 use crate::limits;
 use crate::text::cut::floor;
 use crate::work::turns::IndexedTurn;
@@ -97,13 +99,17 @@ impl DraftIndex {
     fn written(
         &self,
         spec: &DraftSpec<'_>,
-        write: fn(&Work<'_>, &[f32], &DraftSpec<'_>) -> Result<String, BudgetTooSmall>,
+        write: fn(Drafting<'_, '_>) -> Result<String, BudgetTooSmall>,
     ) -> Result<String, BudgetTooSmall> {
         let work = Work::from_index(self);
         self.cleaned(spec, |spec| {
             let focus = &spec.focus[..floor(spec.focus, QUESTION)];
-            let spec = DraftSpec { focus, ..*spec };
-            write(&work, &self.relevance(&work, focus), &spec)
+            write(Drafting {
+                work: &work,
+                relevance: &self.relevance(&work, focus),
+                request: &DraftSpec { focus, ..*spec },
+                pieces: Vec::new(),
+            })
         })
     }
 
