@@ -143,31 +143,30 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         block: BlockWriter::within(budget),
         items: Vec::new(),
     };
-    let seen = seen.filter(|_| has_all);
-    for claim in seen.into_iter().flat_map(|seen| contradicted(seen, prompt)) {
+    let unknown = SeenFacts::default();
+    let seen = seen.filter(|_| has_all).unwrap_or(&unknown);
+    for claim in contradicted(seen, prompt) {
         // Never counts as included: the prompt has the claim, but not the evidence against it.
         lacking.put(CarriedKind::Claim, claim, false);
     }
-    let finished = seen.map_or(&[][..], |seen| &seen.finished);
     let newest = words.newest.as_ref().filter(|_| has_all);
-    let newest = newest.and_then(|newest| newest.parts(finished));
+    let newest = newest.and_then(|newest| newest.parts(&seen.finished));
     let has_rules = words.rules.iter().any(|rule| !rule.seems);
     let newest = newest.and_then(|parts| lacking.newest(parts, has_rules));
     // A long list of old rules must not displace newer statements.
     let has_rest = has_all && !has_done && !words.rest.is_empty() && !block::is_short(policy.tokens);
     lacking.block.reserve = if has_rest { budget / RESERVE } else { 0 };
-    lacking.rules(&words.rules, finished, newest.as_deref());
+    lacking.rules(&words.rules, &seen.finished, newest.as_deref());
     lacking.block.reserve = 0;
     if has_all {
         lacking.todos(words);
     }
-    if let Some(files) = seen.and_then(|seen| unnamed_files(seen, prompt)) {
+    if let Some(files) = unnamed_files(seen, prompt) {
         lacking.put(CarriedKind::Files, files, false);
     }
     // A draft that was made without a model lists all other sentences itself, as statements or as finished requests.
     if has_all && !has_done {
-        let done = seen.map_or(&[][..], |seen| &seen.done_requests);
-        lacking.rest(&words.rest, newest.as_deref(), done);
+        lacking.rest(&words.rest, newest.as_deref(), &seen.done_requests);
     }
     lacking.further_rules();
     let items = lacking.items;
