@@ -142,12 +142,9 @@ impl Drafting<'_, '_> {
     fn kept(&mut self) -> bool {
         let mut quotes_first = false;
         for (keep, rank) in keeps::ranked(self.work, self.request) {
-            quotes_first |= keep.kept == RetentionReason::First && keep.is_complete();
-            let first = self
-                .work
-                .earlier()
-                .next()
-                .filter(|_| keep.kept == RetentionReason::First);
+            let is_first = keep.kept == RetentionReason::First;
+            quotes_first |= is_first && keep.is_complete();
+            let first = self.work.earlier().next().filter(|_| is_first);
             let done = first.map(|turn| self.done_group(turn));
             // A first request that states nothing else is one of the finished ones.
             let is_only_asking = first.is_some_and(|turn| self.work.only_asks(turn));
@@ -164,10 +161,9 @@ impl Drafting<'_, '_> {
             };
             let item = |text: &str| match keep.kept {
                 RetentionReason::First if !is_only_asking => {
-                    let is_done = if done == Some(LineGroup::Earlier) {
-                        " (done)"
-                    } else {
-                        ""
+                    let is_done = match done {
+                        Some(LineGroup::Earlier) => " (done)",
+                        _ => "",
                     };
                     format!("It began with{is_done}: {}", indented(text))
                 }
