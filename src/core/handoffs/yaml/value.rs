@@ -126,8 +126,7 @@ const KEY_BYTES: usize = 512;
 pub(super) fn emitted(value: &YamlValue) -> String {
     let mut out = String::new();
     match value {
-        YamlValue::Map(entries) if entries.is_empty() => out.push_str("{}\n"),
-        YamlValue::Map(entries) => map(&mut out, entries, 0, false),
+        YamlValue::Map(entries) if !entries.is_empty() => map(&mut out, entries, 0, false),
         other => {
             inline(&mut out, other);
             out.push('\n');
