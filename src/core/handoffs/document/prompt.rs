@@ -70,14 +70,10 @@ impl<'p> PromptSection<'p> {
 
     /// The list items of the section, or its lines if it has none.
     pub(super) fn items(&self) -> Vec<&'p str> {
-        let listed: Vec<_> = self.lines.iter().filter_map(|line| item(line)).collect();
+        let lines = self.lines.iter().copied();
+        let listed: Vec<_> = lines.clone().filter_map(item).collect();
         match listed.is_empty() {
-            true => self
-                .lines
-                .iter()
-                .copied()
-                .filter(|line| !line.is_empty())
-                .collect(),
+            true => lines.filter(|line| !line.is_empty()).collect(),
             false => listed,
         }
     }
