@@ -249,16 +249,14 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> CliResult<JournalReque
     // A chat command may have set another topic since the request.
     let topic = rows.first().and_then(|row| row.event.topic.clone());
     let newest = journal::newest(query, rows, RequestForm::Sent)?;
-    let newest = newest.map(|mut newest| {
-        newest.row.event.topic = topic;
-        newest
-    });
-    newest.ok_or_else(|| {
+    let mut newest = newest.ok_or_else(|| {
         let key = visible(key);
         let message = format!("the journal has no request of conversation {key} that can be read");
         let help = "it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)";
         Exit::NO_INPUT.with_help(message, help)
-    })
+    })?;
+    newest.row.event.topic = topic;
+    Ok(newest)
 }
 
 fn indexed(config: &Config, work: &SessionWork) -> DraftIndex {
