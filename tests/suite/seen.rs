@@ -27,7 +27,10 @@ pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> SeenFacts {
     let seen = index.seen();
     // The facts that a carry-over prompt is checked against are the same without quotations.
     let work = SeenFacts::of_work(settings, &transcript);
-    assert_eq!(work.verification, seen.verification);
+    assert_eq!(
+        (work.verification, work.failures),
+        (seen.verification.clone(), seen.failures.clone())
+    );
     assert_eq!(
         (work.turns, work.todos, work.finished),
         (seen.turns, seen.todos.clone(), seen.finished.clone())

@@ -148,7 +148,7 @@ impl<'i> OpenFailure<'i> {
         !self.keys.is_empty() && self.keys.iter().all(is_service)
     }
 
-    /// Whether a later result shows the error again.
+    /// Whether the result of a later failure shows the error again.
     fn is_shown_in(&self, outcome: &IndexedResult) -> bool {
         // A failure without lines cannot be recognized, so it counts as shown.
         let Some(error) = self.failed.outcome.lines.first() else {
@@ -238,7 +238,8 @@ impl<'i> Failures<'i> {
                 Coverage::Yes => is_line == Coverage::Yes || passed == Some(true),
             };
             let is_other = is_line < Coverage::Yes;
-            let still_fails = is_other && passed == Some(false) && failure.is_shown_in(line.outcome);
+            let still_fails =
+                is_other && has_failed && passed == Some(false) && failure.is_shown_in(line.outcome);
             if !still_fails {
                 // Keeps the earliest turn: nothing has shown the error since.
                 failure.unknown_since.get_or_insert(line.turn);

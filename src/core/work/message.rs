@@ -138,6 +138,7 @@ impl IndexedResult {
         self.session = None;
         self.is_over = true;
         (self.failed, self.looks_failed) = (failed, false);
+        self.lines.clear();
         self.end = LineEnd {
             code,
             failed,

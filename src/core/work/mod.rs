@@ -120,7 +120,7 @@ impl<'i> Work<'i> {
         walk.all(messages, &turns);
         let (facts, left_open) = walk.ended();
         let (todos_turn, todos) = todos::newest(messages, &turns).unwrap_or_default();
-        let finished = requests::finished(&turns, &facts.verification);
+        let finished = requests::finished(&turns, &facts);
         let facts = SeenFacts {
             turns: turns.len(),
             todos_turn,

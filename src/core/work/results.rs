@@ -61,7 +61,8 @@ impl MessageReader<'_> {
             bytes: text.len(),
             ..IndexedResult::default()
         };
-        if self.settings.quotes {
+        // Later calls are compared with the lines of an error.
+        if self.settings.quotes || outcome.is_error() {
             self.excerpt(call, text, &mut outcome);
         }
         outcome

@@ -12,7 +12,7 @@ use super::markers::SENTENCE;
 use super::replaced::Statement;
 use super::turns::{IndexedTurn, TurnEnd};
 use super::words::WORDS;
-use super::{SeenFacts, SeenStatement, SeenVerification};
+use super::{SeenFacts, SeenStatement};
 use crate::agents::wordings::UserText;
 use crate::text::newest;
 use crate::text::phrases::Beginnings;
@@ -354,17 +354,16 @@ fn answers(before: &IndexedTurn<'_>, turn: &IndexedTurn<'_>) -> bool {
 /// Whether nothing of the current task is open.
 pub(super) fn is_all_done(turns: &[IndexedTurn<'_>], current: usize, facts: &SeenFacts) -> bool {
     let has_open_todo = facts.todos_turn > current && facts.todos.iter().any(|todo| todo.state.is_open());
-    let is_of_task = |check: &SeenVerification| check.turn > current;
     !has_open_todo
         && last_work(turns).is_some_and(|turn| {
             // The answer to a question within a task does not finish the task.
             is_claimed_done(turn) || turn.n == current + 1 && is_answered_question(turn)
         })
-        && !has_failing_check(&facts.verification, is_of_task)
+        && !has_failure(facts, |turn| turn > current)
 }
 
-/// The requests that the model ended by stating that all was done, while no check failed.
-pub(super) fn finished(turns: &[IndexedTurn<'_>], checks: &[SeenVerification]) -> Vec<SeenStatement> {
+/// The requests that the model ended by stating that all was done, while nothing failed that leaves work.
+pub(super) fn finished(turns: &[IndexedTurn<'_>], facts: &SeenFacts) -> Vec<SeenStatement> {
     let mut found: Vec<SeenStatement> = Vec::new();
     for turn in turns {
         let said = turn.user_text();
@@ -376,7 +375,7 @@ pub(super) fn finished(turns: &[IndexedTurn<'_>], checks: &[SeenVerification]) -
             let text = one_line(&request.text, SENTENCE);
             // A request that was made again is open until its last occurrence is done.
             found.retain(|known| !known.text.eq_ignore_ascii_case(&text));
-            if is_claimed_done(turn) && !has_failing_check(checks, |check| check.turn == turn.n) {
+            if is_claimed_done(turn) && !has_failure(facts, |failed| failed == turn.n) {
                 newest::push(&mut found, MAX_FINISHED, SeenStatement::new(text, turn.n));
             }
         }
@@ -384,11 +383,12 @@ pub(super) fn finished(turns: &[IndexedTurn<'_>], checks: &[SeenVerification]) -
     found
 }
 
-/// Whether the last run of one of these checks failed.
-fn has_failing_check(checks: &[SeenVerification], counts: impl Fn(&SeenVerification) -> bool) -> bool {
-    checks
-        .iter()
-        .any(|check| check.passed == Some(false) && counts(check))
+/// Whether the last run of a check failed in one of these turns, or another failure there leaves work.
+fn has_failure(facts: &SeenFacts, is_turn: impl Fn(usize) -> bool) -> bool {
+    let mut checks = facts.verification.iter();
+    let mut failures = facts.failures.iter();
+    checks.any(|check| check.passed == Some(false) && is_turn(check.turn))
+        || failures.any(|failure| failure.leaves_work() && is_turn(failure.turn))
 }
 
 /// Whether the model ended a turn by stating that all was done.
@@ -403,8 +403,8 @@ pub(crate) fn is_reported_done(turn: &IndexedTurn<'_>) -> bool {
     turn.replies.last().is_some_and(|reply| reports(&reply.text))
 }
 
-/// Whether the model reported that a part of a request is left, or the last check of the turn failed.
+/// Whether the model reported that a part of a request is left, or a failure of the turn leaves work.
 pub(crate) fn is_unfinished(turn: &IndexedTurn<'_>, facts: &SeenFacts) -> bool {
-    has_failing_check(&facts.verification, |check| check.turn == turn.n)
+    has_failure(facts, |failed| failed == turn.n)
         || turn.replies.last().is_some_and(|reply| says_left(&reply.text))
 }

@@ -74,7 +74,7 @@ fn after_a_summary_of_the_agent_the_goal_is_the_request_in_it() {
 }
 
 #[test]
-fn a_failure_without_code_or_directory_is_a_risk() {
+fn a_failure_without_code_or_directory_keeps_the_work_open() {
     let commit = ran("git add -A && git commit -m x", "The format check failed.");
     let mut test = ran("cd web && npm ci", "added 3 packages").to_vec();
     test.extend(ran("npm test", "Exit code 1\nTests: 1 failed, 3 passed, 4 total"));
@@ -89,6 +89,8 @@ fn a_failure_without_code_or_directory_is_a_risk() {
         all.extend(lines);
         all.push(model("I've completed the fix."));
         let index = indexed(&all);
+        let text = index.local(&request(4000)).unwrap();
+        assert_contains(&text, "Goal (the last open request): Mend the client.");
         assert_contains(&document(&index).markdown(), risk);
     }
 }
