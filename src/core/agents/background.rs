@@ -74,13 +74,19 @@ pub struct BackgroundEnd {
     pub id: Option<String>,
     /// The exit code; `None` if the command was stopped, or the report states no code.
     pub code: Option<i32>,
+    /// The output, if the report quotes it.
+    pub output: Option<String>,
 }
 
 impl BackgroundEnd {
     /// An end with this code, which may be that of a signal.
     pub fn with(id: Option<String>, code: Option<i32>) -> Self {
         let code = code.filter(|code| !SIGNALS.contains(code));
-        Self { id, code }
+        Self {
+            id,
+            code,
+            ..Self::default()
+        }
     }
 
     /// Reads a report. Returns `None` for any other text, and if the command still runs.
@@ -101,7 +107,12 @@ impl BackgroundEnd {
             element("status"),
             Some("completed" | "failed" | "killed" | "stopped")
         );
-        (code.is_some() || has_ended).then(|| Self::with(element(name).map(str::to_owned), code))
+        let output = text.split_once("<output>\n");
+        let output = output.and_then(|(_, output)| output.rsplit_once("</output>"));
+        (code.is_some() || has_ended).then(|| Self {
+            output: output.map(|(output, _)| output.to_owned()),
+            ..Self::with(element(name).map(str::to_owned), code)
+        })
     }
 }
 

@@ -111,7 +111,7 @@ pub(super) fn end(
         CallCommand::Command(command) => Some(command),
         CallCommand::Unknown => None,
         // The text of such a tool is the content of files or pages, which may mention any code.
-        CallCommand::Nothing => return flagged(answer, result),
+        CallCommand::Nothing => return LineEnd::flagged(answer.exit(), result.error),
     };
     let texts = answer.texts();
     let all = match texts[..] {
@@ -183,15 +183,6 @@ fn ran(name: &str, call: &ToolCall<'_>) -> CallCommand {
         ToolKind::Shell => CallCommand::Command(tools::command(&arguments).unwrap_or_default()),
         ToolKind::Other if may_run_commands(&inner) => CallCommand::Unknown,
         _ => CallCommand::Nothing,
-    }
-}
-
-fn flagged(answer: &TranscriptPart<'_>, result: &ToolResult<'_>) -> LineEnd {
-    LineEnd {
-        code: answer.exit(),
-        failed: result.error,
-        reads_failed: result.error == Some(true),
-        ..LineEnd::default()
     }
 }
 

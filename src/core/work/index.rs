@@ -132,13 +132,13 @@ impl DraftIndex {
         }
     }
 
-    fn push(&mut self, message: IndexedMessage) {
+    fn push(&mut self, mut message: IndexedMessage) {
         // Only the message after a summary shows that the text before it was one.
         if message.summary_before {
             self.mark_summary();
         }
-        for end in &message.ended {
-            self.end_background(end);
+        for end in std::mem::take(&mut message.ended) {
+            self.end_background(&end);
         }
         let at = self.messages.len();
         for (i, item) in message.items.iter().enumerate() {
@@ -157,8 +157,9 @@ impl DraftIndex {
     fn end_background(&mut self, end: &BackgroundEnd) {
         let started = end.id.as_ref().and_then(|id| self.running.remove(id));
         for (at, i) in started.unwrap_or_default() {
-            if let Some(IndexedItem::Result(result)) = self.messages[at].items.get_mut(i) {
-                result.end_with(end.code);
+            if let Some(IndexedItem::Result(result)) = self.messages[at].items.get(i) {
+                let ended = self.reader().ended_later(result.call, end);
+                self.messages[at].items[i] = IndexedItem::Result(ended);
             }
         }
     }

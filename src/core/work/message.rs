@@ -132,21 +132,6 @@ pub(crate) struct IndexedResult {
 }
 
 impl IndexedResult {
-    /// Records how a command ended that was left in the background, if it was not stopped. Its output is not known.
-    pub(crate) fn end_with(&mut self, code: Option<i32>) {
-        let failed = code.map(|code| code != 0);
-        self.session = None;
-        self.is_over = true;
-        (self.failed, self.looks_failed) = (failed, false);
-        self.lines.clear();
-        self.end = LineEnd {
-            code,
-            failed,
-            reads_failed: failed == Some(true),
-            ..LineEnd::default()
-        };
-    }
-
     /// How the call ended, if known.
     pub(crate) fn ended(&self) -> Option<CallEnd> {
         Some(match self.failed {

@@ -408,7 +408,7 @@ impl MessageReader<'_> {
         paths.iter().any(|(path, _)| is_one(path))
     }
 
-    fn call_at(&self, (message, item): ItemPosition) -> Option<&IndexedCall> {
+    pub(super) fn call_at(&self, (message, item): ItemPosition) -> Option<&IndexedCall> {
         match self.before.get(message)?.items.get(item)? {
             IndexedItem::Call(call) => Some(call),
             _ => None,

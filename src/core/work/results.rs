@@ -1,9 +1,10 @@
 //! The kept facts of a result: how its call ended, and an excerpt of its text.
 
 use super::excerpt::{self, RESULT, bounded};
-use super::message::{IndexedCall, IndexedResult};
+use super::message::{IndexedCall, IndexedResult, ItemPosition};
 use super::reader::MessageReader;
-use crate::agents::ending::LineEnd;
+use crate::agents::background::BackgroundEnd;
+use crate::agents::ending::{Evidence, LineEnd};
 use crate::agents::tools::ToolKind;
 use crate::agents::{background, commands, may_run_commands, outcomes, surroundings, wordings};
 use crate::text::prose::count_lines;
@@ -66,6 +67,31 @@ impl MessageReader<'_> {
             self.excerpt(call, text, &mut outcome);
         }
         outcome
+    }
+
+    /// The result of a call whose command was left in the background and has ended. `place` is the position of the call.
+    pub(crate) fn ended_later(&self, place: Option<ItemPosition>, end: &BackgroundEnd) -> IndexedResult {
+        let call = place.and_then(|place| self.call_at(place));
+        let (code, flag) = (end.code, end.code.map(|code| code != 0));
+        // The output of a stopped command, or of one that is known in part, does not show its end.
+        let call_is_whole = || call.is_some_and(|call| call.whole);
+        let output = end
+            .output
+            .as_deref()
+            .filter(|_| code.is_some() && call_is_whole());
+        let evidence = output.map(|text| Evidence {
+            command: call.and_then(|call| call.command.as_deref()),
+            flag,
+            code,
+            silence_is_zero: false,
+            text,
+        });
+        let end = evidence.map_or(LineEnd::flagged(code, flag), |evidence| evidence.decide());
+        IndexedResult {
+            call: place,
+            is_over: true,
+            ..self.outcome(call, end, output.unwrap_or_default())
+        }
     }
 
     /// Adds the excerpt that a draft quotes: lines of a run or an error, otherwise only the number of lines.

@@ -96,6 +96,16 @@ impl RunEnd {
 }
 
 impl LineEnd {
+    /// An end without evidence from an output.
+    pub fn flagged(code: Option<i32>, failed: Option<bool>) -> Self {
+        Self {
+            code,
+            failed,
+            reads_failed: failed == Some(true),
+            ..Self::default()
+        }
+    }
+
     /// Whether there is evidence of both failure and success.
     pub fn is_contradicted(&self) -> bool {
         self.code.is_none() && self.failed.is_none() && self.reads_failed

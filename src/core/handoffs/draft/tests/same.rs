@@ -178,7 +178,27 @@ fn a_command_in_the_background_ends_with_the_code_that_is_reported_later() {
     let mut all = vec![user("Get it green.")];
     all.extend(ran("make test", &running(7)));
     all.extend(ran("git commit -m 'Add it'", &running(8)));
-    all.extend(ran("make lint", "Command running in background with ID: b1"));
+    for (line, id) in [
+        ("make lint", "b1"),
+        ("npm test | tail", "b2"),
+        ("go test ./... | tail", "b3"),
+    ] {
+        all.extend(ran(line, &format!("Command running in background with ID: {id}")));
+    }
+    for (id, output) in [
+        ("b2", "Tests:  1 failed, 8 passed, 9 total"),
+        ("b3", "ok  \texample.org/a\t0.2s"),
+    ] {
+        let report = format!(
+            "<retrieval_status>success</retrieval_status>\n\n<task_id>{id}</task_id>\n\n<status>completed</status>\n\n\
+             <exit_code>0</exit_code>\n\n<output>\n{output}\n</output>"
+        );
+        all.extend(called(
+            "TaskOutput",
+            json!({"task_id": id, "block": true}),
+            &report,
+        ));
+    }
     for (session, code) in [(7, 2), (8, 0)] {
         let result = format!("Chunk ID: b\nProcess exited with code {code}\nOutput:\n");
         all.extend(called(
@@ -195,6 +215,8 @@ fn a_command_in_the_background_ends_with_the_code_that_is_reported_later() {
         "- `make test`: **exit 2** (turn 1, call 1)",
         "- `git commit -m 'Add it'`: repository changed (turn 1, call 2)",
         "- `make lint`: passed (turn 1, call 3)",
+        "- `npm test`: **failed**, exit code unknown (turn 1, call 4)",
+        "- `go test ./...`: passed (turn 1, call 5)",
     ] {
         assert_contains(&local, part);
     }
