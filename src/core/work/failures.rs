@@ -253,7 +253,13 @@ impl<'i> Failures<'i> {
                 .runs
                 .iter()
                 .filter(|keyed| keyed.run.bad_if_not || !is_known);
-            let keys: Vec<RunKey> = failing.map(|keyed| keyed.key.clone()).collect();
+            let mut keys: Vec<RunKey> = failing.map(|keyed| keyed.key.clone()).collect();
+            // A commit ends a merge that stopped at a conflict.
+            let detail = line.outcome.detail.as_deref().unwrap_or_default();
+            let merges = keys.iter_mut().filter(|key| key.name.starts_with("git merge "));
+            for key in merges.filter(|_| detail.contains("CONFLICT (")) {
+                "git commit".clone_into(&mut key.name);
+            }
             self.bound_unshown(line, &keys);
             self.push(OpenFailure {
                 directory: shell.directory.clone(),

@@ -15,8 +15,11 @@ use crate::agents::ending::{LineEnd, RunEnd};
 use crate::agents::surroundings;
 
 /// Git commands whose arguments do not distinguish them from an earlier one, with their common names.
-const ALIKE: [(&str, &str); 3] = [
+const ALIKE: [(&str, &str); 6] = [
     ("git commit", "git commit"),
+    ("git merge --abort", "git commit"),
+    ("git merge --continue", "git commit"),
+    ("git rebase", "git rebase"),
     ("git checkout", "git checkout"),
     ("git switch", "git checkout"),
 ];

@@ -142,3 +142,30 @@ fn a_sentence_that_the_user_copied_is_none_of_their_rules() {
     assert!(!told.contains("nine hundred rows"), "{told}");
     assert!(told.contains(own), "{told}");
 }
+
+#[test]
+fn a_rebase_or_merge_that_was_continued_or_ended_is_settled() {
+    let stopped = "Exit code 1\nCONFLICT (content): Merge conflict in a.rs";
+    let unknown = "Exit code 1\nmerge: nosuch - not something we can merge";
+    for (line, text, then, is_open) in [
+        (
+            "git fetch && git rebase origin/main",
+            stopped,
+            "git rebase --continue",
+            false,
+        ),
+        ("git merge next", stopped, "git commit --no-edit", false),
+        ("git merge next", stopped, "git merge --abort", false),
+        ("git merge next", stopped, "git status", true),
+        ("git merge nosuch", unknown, "git commit -am x", true),
+    ] {
+        let mut all = vec![user("Join the branches.")];
+        all.extend(failing(ran(line, text)));
+        all.extend(called("Edit", json!({"file_path": "a.rs"}), "ok"));
+        all.extend(ran(
+            &format!("git add a.rs && GIT_EDITOR=true {then}"),
+            "[main 1f2e3d4] Join",
+        ));
+        assert_eq!(local(&all).contains("not yet settled"), is_open, "{line}; {then}");
+    }
+}
