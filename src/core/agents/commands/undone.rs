@@ -21,9 +21,11 @@ pub fn undone_paths(line: &str) -> Vec<String> {
             continue;
         }
         let named = words.iter().position(|word| *word == "--");
+        let program = if words[0] == "git" { 2 } else { 1 };
+        let paths = words.iter().skip(named.unwrap_or(program));
         match has(&["git"]) && named.is_none() && !has(&["restore", "rm", "mv"]) {
             true => undone.push(String::new()),
-            false => undone.extend(words[named.unwrap_or(0)..].iter().filter_map(|word| path(word))),
+            false => undone.extend(paths.filter_map(|word| path(word))),
         }
     }
     undone
@@ -69,20 +71,17 @@ mod tests {
         for (line, paths) in [
             ("git checkout -- src/a.rs", vec!["src/a.rs"]),
             ("git checkout main -- './src/a.rs'", vec!["src/a.rs"]),
-            (
-                "git restore src/a.rs && git switch -c b",
-                vec!["git", "restore", "src/a.rs"],
-            ),
+            ("git restore src/a.rs && git switch -c b", vec!["src/a.rs"]),
             (
                 "cd app && rm -rf ../dist src/*.rs 2>/dev/null",
-                vec!["rm", "dist", "src"],
+                vec!["dist", "src"],
             ),
             ("git checkout main", vec![""]),
             ("git stash", vec![""]),
             ("git reset --hard", vec![""]),
-            ("rm -rf \"$OUT\"", vec!["rm", ""]),
-            ("rm *.rs", vec!["rm", ""]),
-            ("find src -name a.rs -delete", vec!["find", "src", "a.rs"]),
+            ("rm -rf \"$OUT\"", vec![""]),
+            ("rm *.rs", vec![""]),
+            ("find src -name a.rs -delete", vec!["src", "a.rs"]),
         ] {
             assert_eq!(undone_paths(line), paths, "{line}");
         }
