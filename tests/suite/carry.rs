@@ -37,7 +37,7 @@ async fn rules_outlive_five_handoffs(variant: Variant) {
     let dir = temp();
     let stage = Fixture::with(variant, [], sqlite(dir.path()), |_| {}).await;
     let mut talk = said(stage, &format!("Mend the importer. {NEVER} {ENGLISH}"));
-    let carried = format!("{}{}", carry(), block(&[ENGLISH, NEVER]));
+    let carried = format!("{}{}", carry(), block(&[NEVER, ENGLISH]));
     for n in 0..5 {
         talk.stream = true;
         let fired = talk.hands_over("Go on.").await.text;
@@ -67,12 +67,12 @@ async fn dropped_by_number(variant: Variant) {
     let listed = talk.command("::pins").await;
     for line in [
         "   1. Be brief.",
-        &format!("   2. {ENGLISH}"),
-        &format!("   3. {NEVER}"),
+        &format!("   2. {NEVER}"),
+        &format!("   3. {ENGLISH}"),
     ] {
         assert_contains(&listed, line);
     }
-    assert_contains(&talk.command("::unpin 2").await, ENGLISH);
+    assert_contains(&talk.command("::unpin 3").await, ENGLISH);
     assert_lacks(&talk.command("::pins").await, ENGLISH);
     talk.hands_over("Go on.").await;
     let pinned = "<pinned>\nThe user pinned this; it holds for every task of this session.\n1. Be brief.\n</pinned>\n\n";

@@ -335,7 +335,7 @@ impl<'r> ActiveRules<'r> {
                     true => RuleStatement::Forbids,
                     false => RuleStatement::Holds,
                 };
-                // `usize::MAX` sorts it as the newest sentence of its message.
+                // `usize::MAX` sorts it as the last sentence of its message.
                 self.hold((by.turn, usize::MAX), by.text, saying, by.replaced.is_some());
             }
         }
@@ -374,7 +374,7 @@ impl<'r> ActiveRules<'r> {
         self.redactor.cleaned(&one_line(text, MAX_SENTENCE_BYTES))
     }
 
-    /// The rules except those in `without`, each with its message.
+    /// The rules except those in `without`, each with its message: those of the newest message first, each in the user's order.
     ///
     /// The first of `messages` has the number `first`.
     fn rules(mut self, without: &[String], messages: &[String], first: usize) -> Vec<Rule> {
@@ -385,7 +385,7 @@ impl<'r> ActiveRules<'r> {
         }
         // Compared without marks, because those depend on the state of the work at each handoff.
         let dropped: HashSet<String> = without.iter().map(|text| plain(rule::unmarked(text))).collect();
-        self.rules.sort_by_key(|(at, _)| Reverse(*at));
+        self.rules.sort_by_key(|((turn, n), _)| (Reverse(*turn), *n));
         let rules = self.rules.into_iter().map(|(_, rule)| rule);
         rules
             .filter(|rule| !dropped.contains(&plain(&rule.text)))

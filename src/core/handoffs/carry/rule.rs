@@ -201,7 +201,7 @@ mod tests {
     fn the_items_of_a_list_have_the_force_of_its_heading() {
         assert_eq!(
             found("7. DO NOT:\n   - Break the API\n   - Invent layers\n\nOutput:\n- The files"),
-            ["DO NOT: Invent layers", "DO NOT: Break the API"]
+            ["DO NOT: Break the API", "DO NOT: Invent layers"]
         );
         assert_eq!(
             found("Code style (decided):\n- tabs in every file\n- Add a page\nThat is all."),
@@ -215,13 +215,13 @@ mod tests {
         );
         assert_eq!(
             found("Every hook must return:\n- the data\n- the error\nNever block."),
-            ["Never block.", "Every hook must return: the data the error"]
+            ["Every hook must return: the data the error", "Never block."]
         );
         assert_eq!(
             found("Install ONLY the following libraries in the hall:\n- lamp v6\n- door\n\nNever paint."),
             [
-                "Never paint.",
-                "Install ONLY the following libraries in the hall: lamp v6 door"
+                "Install ONLY the following libraries in the hall: lamp v6 door",
+                "Never paint."
             ]
         );
         assert_eq!(
@@ -260,9 +260,9 @@ mod tests {
         assert_eq!(
             found(request),
             [
-                "每本书都应该有封面。",
+                "The shelf should be shown on the left, with the titles of all its books.",
                 "Jedes Buch soll auf einer eigenen Seite stehen.",
-                "The shelf should be shown on the left, with the titles of all its books."
+                "每本书都应该有封面。"
             ]
         );
     }
