@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::choice::choices;
 use crate::agents::speakers::SpeakerSettings;
-use crate::agents::wordings;
+use crate::agents::wordings::{self, UserText};
+use crate::handoffs::draft;
 use crate::redact;
 use crate::text::Span;
 use crate::text::prose::sentences;
@@ -78,23 +79,24 @@ impl UserMessages {
             if !matches!(turn.role, Role::User | Role::Tool) {
                 continue;
             }
+            messages.extend(
+                said.iter()
+                    .filter_map(|said| UserMessage::of_summary(said, carry_over)),
+            );
             newest = messages.len();
-            let own = said.iter().map(SaidPart::users_words);
-            let own = own.filter(|own| !own.is_empty());
+            let own = said
+                .iter()
+                .map(SaidPart::users_words)
+                .filter(|own| !own.is_empty());
             let mut own: Vec<String> = own.map(|own| without_sentinels(&own)).collect();
             // Sent again after an interruption.
             own.dedup();
             if !own.is_empty() {
                 answered = answer.take();
-                let is_secret = |text: &str, asked: &TranscriptTurn<'_>| {
-                    redact::is_asked_for(text, &last_text(asked)) && !requests::is_reply(text)
-                };
-                let mut message = UserMessage::new(match own.join("\n") {
-                    text if answered.as_ref().is_some_and(|asked| is_secret(&text, asked)) => {
-                        redact::mark("password")
-                    }
-                    text => text,
-                });
+                let text = own.join("\n");
+                let asked = answered.as_ref().filter(|_| !requests::is_reply(&text));
+                let is_secret = asked.is_some_and(|asked| redact::is_asked_for(&text, &last_text(asked)));
+                let mut message = UserMessage::new(if is_secret { redact::mark("password") } else { text });
                 message.turn = at;
                 if let Some(answered) = &answered {
                     message.choices = choices(&message.typed, || last_text(answered));
@@ -128,6 +130,18 @@ impl UserMessage {
             text,
             ..Self::default()
         }
+    }
+
+    /// The request that the agent's summary states. It stands for those before it, in other words than the user's.
+    fn of_summary(said: &SaidPart<'_>, carry_over: Option<&str>) -> Option<Self> {
+        let mut spoken = said.spoken.iter().filter(|spoken| spoken.by == UserText::Summary);
+        let text = said.of(spoken.next()?);
+        let is_handed_over = carry_over.is_some_and(|prompt| prompt.contains(text.trim()));
+        let goal = draft::summed_goal(text).filter(|_| !is_handed_over)?;
+        Some(Self {
+            text: format!("(From the agent's summary: {goal})"),
+            ..Self::default()
+        })
     }
 
     /// Adds the questions that a result with the user's answers repeats.

@@ -161,12 +161,16 @@ pub(super) fn earlier_goal(work: &Work<'_>) -> Option<(usize, String)> {
         .map(|turn| (turn.n, goal_in(&work.said(turn))));
     let handed_over = || {
         let turn = work.turns.iter().rev().find(|turn| !turn.opening.is_empty())?;
-        let text = wordings::without_summary_beginning(&turn.opening.last()?.text);
-        let goal = labelled_goal(text)
-            .or_else(|| sentences(text).find(|sentence| !sentence.trim_end().ends_with(':')))?;
-        Some((turn.n, goal_in(goal)))
+        Some((turn.n, summed_goal(&turn.opening.last()?.text)?))
     };
     typed.filter(|(_, goal)| !goal.is_empty()).or_else(handed_over)
+}
+
+/// The goal of a summary: after its label, or else in its first sentence.
+pub(crate) fn summed_goal(text: &str) -> Option<String> {
+    let text = wordings::without_summary_beginning(text);
+    let first = || sentences(text).find(|sentence| !sentence.trim_end().ends_with(':'));
+    labelled_goal(text).or_else(first).map(goal_in)
 }
 
 /// The text after a label of the goal, or in the line below it.

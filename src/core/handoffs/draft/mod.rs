@@ -25,7 +25,7 @@ mod terms;
 pub(crate) mod tests;
 
 pub use ask::{AcceptedDraft, DraftMethod, DraftRequest, FLAGS, OWN_MODEL, ReviewPolicy};
-pub(crate) use carried::DONE;
+pub(crate) use carried::{DONE, summed_goal};
 pub use carried::{carried, document_of, goal_of, is_done, open_message, with_open_message, without_done};
 pub use ends::{DraftEnd, draft_of};
 pub use fill::BudgetTooSmall;

@@ -182,3 +182,28 @@ fn a_rule_in_the_newest_message_stands_there_alone() {
     let rule = (CarriedState::InPrompt, "Never touch `migrations/`.");
     assert_eq!(states(&carried, CarriedKind::Rule), [rule]);
 }
+
+#[test]
+fn the_request_of_a_summary_stands_where_the_user_has_made_none_since() {
+    let summary = user(
+        "This session is being continued from a previous conversation that ran out of context. The summary below covers \
+         the earlier portion.\n\nSummary:\n1. Primary Request and Intent:\n   Paint all four halls.\n2. Done:\n   - The first \
+         one. Never paint the gate.",
+    );
+    let told = "(From the agent's summary: Paint all four halls.)";
+    for messages in [
+        vec![summary.clone()],
+        vec![
+            summary.clone(),
+            model("The second is dry. Shall I go on?"),
+            user("continue"),
+        ],
+    ] {
+        let block = behind(&messages, 1200);
+        assert_contains(&block, told);
+        assert_lacks(&block, "Never paint");
+    }
+    let asked = user("Paint the fence, too.");
+    let block = behind(&[summary, model("The halls are dry."), asked], 1200);
+    assert_lacks(&block, told);
+}
