@@ -282,6 +282,14 @@ fn prints_stored(name: &str, plain: &str) -> bool {
     }
 }
 
+/// The last command of a line that only changes the directory before it.
+pub fn after_moves(line: &str) -> Option<&str> {
+    let steps = steps(line);
+    let (last, before) = steps.split_last().filter(|_| !may_hide(line))?;
+    let is_move = |step: &Step<'_>| step.plain.starts_with("cd ");
+    before.iter().all(is_move).then_some(last.plain)
+}
+
 /// Whether an agent may take a command with such words for the last one of a line. Text in quotes is left out.
 ///
 /// An agent may misread a line with commands that are not parsed here.

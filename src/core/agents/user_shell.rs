@@ -37,7 +37,7 @@ impl UserShell<'_> {
             command: Some(command),
             flag: self.failed.then_some(true),
             code: self.code,
-            silence_is_zero: self.silence_is_zero && !is_judged(command) && !is_still_running(text),
+            silence_is_zero: self.silence_is_zero && !is_judged(command, text) && !is_still_running(text),
             text,
         }
         .decide()

@@ -11,6 +11,7 @@ use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 use crate::agents::ending::{self, Evidence, LineEnd, MAX_HEAD_LINES, is_still_running};
 use crate::agents::may_run_commands;
 use crate::agents::tools::{self, ToolKind};
+use crate::agents::wordings;
 use crate::text::{Span, json};
 
 /// Claude Code's tool on Windows. Its exit code is that of the last program of a line.
@@ -203,7 +204,7 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
     let zero = match silent {
         MissingCode::Unknown => false,
         MissingCode::Zero => result.error == Some(false),
-        MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
+        MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call, text),
         // Gemini CLI reports a signal or a start error in a label, and without a code.
         MissingCode::ZeroAfter(words) => {
             text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "])
@@ -213,12 +214,12 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
 }
 
 /// Whether the agent judges the exit code of one of the commands. An unknown command counts as judged.
-fn is_judged(call: &ToolCall<'_>) -> bool {
+fn is_judged(call: &ToolCall<'_>, text: &str) -> bool {
     let command = call.arguments.and_then(|all| all.named("command"));
     let is_powershell = call.named() == POWERSHELL;
     command.is_none_or(|command| match is_powershell {
         true => ending::is_judged_in_powershell(&command),
-        false => ending::is_judged(&command),
+        false => ending::is_judged(&command, wordings::before_reminders(text)),
     })
 }
 

@@ -385,9 +385,8 @@ const STILL_RUNNING: [&str; 5] = [
     "Command did not complete",
 ];
 
-/// Programs and git commands whose exit code 1 Claude Code does not treat as a failure, if a line ends with one.
+/// Programs whose exit code 1 Claude Code does not treat as a failure, if a line ends with one.
 const JUDGED: [&str; 8] = ["grep", "egrep", "fgrep", "rg", "find", "diff", "test", "["];
-const JUDGED_GIT: [&str; 2] = ["diff", "grep"];
 const JUDGED_IN_POWERSHELL: [&str; 9] = [
     "grep", "egrep", "fgrep", "rg", "findstr", "robocopy", "where", "fc", "diff",
 ];
@@ -405,13 +404,41 @@ pub fn is_still_running(text: &str) -> bool {
 
 /// Whether the agent judges the exit code of this line itself, by its last program.
 ///
-/// The absence of a flag then proves nothing.
-pub fn is_judged(line: &str) -> bool {
-    commands::may_end_with(&commands::without_texts(line), |words| match words {
-        ["git", words @ ..] => words.iter().any(|word| JUDGED_GIT.contains(word)),
+/// The absence of a flag then proves nothing, unless the output has the matches of a search.
+pub fn is_judged(line: &str, output: &str) -> bool {
+    let line = &*commands::without_texts(line);
+    let may_be_judged = commands::may_end_with(line, |words| match words {
+        // Differences only change its exit code with an option.
+        ["git", words @ ..] => {
+            let has = |some: &[&str]| words.iter().any(|word| some.contains(word));
+            has(&["grep"]) || has(&["diff"]) && has(&["--exit-code", "--quiet", "--no-index"])
+        }
         [program, ..] => JUDGED.contains(program),
         [] => false,
-    })
+    });
+    may_be_judged && !commands::after_moves(line).is_some_and(|search| has_found(search, output))
+}
+
+/// Whether the output of a search proves exit code 0: it has matches, and no complaint of the program or the shell.
+fn has_found(search: &str, output: &str) -> bool {
+    let output = outcomes::output(output);
+    let is_complaint = |line: &str| {
+        let program = line.split(':').next().unwrap_or_default();
+        commands::is_by_shell(line) || JUDGED.contains(&program)
+    };
+    // A search that counts also prints zero.
+    let is_match = |line: &str| !line.trim().is_empty() && line != "0" && !line.ends_with(":0");
+    let has = |marks: [char; 2]| {
+        search
+            .split(' ')
+            .any(|word| word.starts_with('-') && word.contains(marks))
+    };
+    let is_plain = match search.split(' ').next() {
+        Some("find") => !search.contains("-exec") && !search.contains("2>"),
+        Some("grep" | "egrep" | "fgrep" | "rg") => !has(['q', 'L']) && output.lines().any(is_match),
+        _ => false,
+    };
+    is_plain && !output.lines().any(is_complaint)
 }
 
 /// Whether the agent may judge the exit code of this line for PowerShell itself.

@@ -16,7 +16,7 @@ fn only_the_last_program_of_a_line_hides_its_exit_code() {
         "git diff --exit-code",
         "git -C a grep x",
     ] {
-        assert!(is_judged(line), "{line}");
+        assert!(is_judged(line, ""), "{line}");
     }
     for line in [
         "mix test --seed 0",
@@ -30,7 +30,38 @@ fn only_the_last_program_of_a_line_hides_its_exit_code() {
         "for a in b; do test -f a && git commit -m x; done",
         "git commit -q -F - <<'EOF'\ngrep x\nEOF",
     ] {
-        assert!(!is_judged(line), "{line}");
+        assert!(!is_judged(line, ""), "{line}");
+    }
+}
+
+#[test]
+fn what_a_search_found_shows_its_exit_code() {
+    let reset = "Shell cwd was reset to /hall";
+    for (line, output) in [
+        ("grep -c lamp a.rs", "3"),
+        ("cd hall && grep -rn lamp .", "a.rs:1: lamp"),
+        ("find . -maxdepth 2 -name '*.rs'", ""),
+        ("git diff --stat", ""),
+    ] {
+        assert!(!is_judged(line, output), "{line}");
+    }
+    for (line, output) in [
+        ("grep -c lamp a.rs", "0"),
+        ("grep lamp a.rs", "(Bash completed with no output)"),
+        ("cd hall && grep lamp a.rs", reset),
+        (
+            "cd hall; grep lamp a.rs",
+            "bash: line 1: cd: hall: No such file or directory",
+        ),
+        ("cat b.rs | grep lamp", "cat: b.rs: No such file or directory"),
+        ("make && grep lamp a.rs", "make: *** [all] Error 1"),
+        ("pnpm run tsc 2>&1 | grep -c error", "3"),
+        ("grep -rL lamp hall", "hall/a.rs"),
+        ("grep -q lamp a.rs", "a.rs: is odd"),
+        ("find hall", "find: 'hall': No such file or directory"),
+        ("find . -exec test -f {} +", "a"),
+    ] {
+        assert!(is_judged(line, output), "{line}: {output}");
     }
 }
 
@@ -39,7 +70,7 @@ fn ends_of(command: &str, text: &str, failed: Option<i32>) -> Vec<RunEnd> {
     let line = Evidence {
         flag: Some(failed.is_some()),
         code: failed,
-        silence_is_zero: failed.is_none() && !is_judged(command),
+        silence_is_zero: failed.is_none() && !is_judged(command, text),
         ..evidence(command, text)
     }
     .decide();

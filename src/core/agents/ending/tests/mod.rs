@@ -411,7 +411,7 @@ fn a_commit_with_its_message_in_a_here_document_is_read_like_any_other() {
             "HEAD is now at 1f2e3d4 Mend it",
         ),
     ] {
-        assert!(!is_judged(line), "{line}");
+        assert!(!is_judged(line, ""), "{line}");
         assert_eq!(silent(line, text).decide().code, Some(0), "{line}");
     }
     for (line, short) in [
