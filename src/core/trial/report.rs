@@ -15,6 +15,9 @@ const LENGTHS: [u64; 7] = [25_000, 50_000, 100_000, 150_000, 200_000, 300_000, 5
 /// Share of the cost below which a saving does not justify a proxy.
 const MIN_SAVED_SHARE: f64 = 0.03;
 
+/// Recorded dollars below which no share of them means anything.
+const SMALLEST: f64 = 0.01;
+
 /// Report on all sessions.
 #[derive(Debug, Clone, Serialize)]
 pub struct TrialReport {
@@ -305,8 +308,9 @@ impl ArmSum {
     }
 
     /// Judges the savings against the recorded dollars.
-    fn outcome(&self, paid: f64) -> Outcome {
+    pub(super) fn outcome(&self, paid: f64) -> Outcome {
         match () {
+            () if paid < SMALLEST => Outcome::NoDifference,
             () if self.saved > self.error && self.saved > paid * MIN_SAVED_SHARE => Outcome::ForYou,
             // A loss is reported from a smaller share than a saving.
             () if self.saved < -paid * UNCHANGED && -self.saved > self.error => Outcome::NotForYou,

@@ -221,6 +221,16 @@ fn a_short_session_is_not_for_handoffs() {
     assert_eq!(report(&[one]).verdict.outcome, Outcome::NotForYou);
 }
 
+#[test]
+fn a_session_that_cost_next_to_nothing_is_not_judged() {
+    let lost = ArmSum {
+        saved: -0.004,
+        ..ArmSum::default()
+    };
+    assert_eq!(lost.outcome(0.005), Outcome::NoDifference);
+    assert_eq!(lost.outcome(0.05), Outcome::NotForYou);
+}
+
 /// A subagent belongs to the group of its session, and is none itself.
 #[test]
 fn sessions_are_grouped_by_their_length() {
