@@ -11,7 +11,7 @@ use baton_strict::{Options, Queue, Reply, Strict};
 use serde_json::json;
 
 use crate::harness::anthropic::Anthropic;
-use crate::harness::program::{Program, config_for, serve};
+use crate::harness::program::{Program, baton, config_for, serve};
 use crate::harness::texts::assert_begins;
 use crate::harness::{AgentWire, RawResponse, post, temp};
 
@@ -163,6 +163,11 @@ async fn a_broken_variable_is_an_error_that_names_it() {
         assert_eq!(answer.status, 502, "{}", answer.text());
         assert!(answer.text().contains(expected), "{variable}: {}", answer.text());
         assert!(!answer.text().contains("secret"), "{}", answer.text());
+        let check = baton(dir.path(), &["check"])
+            .env(variable, "http://user:secret word@127.0.0.1:1")
+            .output();
+        let said = String::from_utf8(check.unwrap().stdout).unwrap();
+        assert!(said.contains(variable) && !said.contains("secret"), "{said}");
     }
 }
 

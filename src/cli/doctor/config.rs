@@ -46,6 +46,7 @@ pub(super) fn warnings(config: &Config) -> Vec<Finding> {
     findings.extend(sentinels(config));
     findings.extend(refused_files(config));
     findings.extend(expired_certificates(config));
+    findings.extend(broken_proxies());
     findings.extend(open_to_others(config));
     if findings.is_empty() {
         findings.push(Finding::ok("all keys", "no problems"));
@@ -89,6 +90,18 @@ fn expired_certificates(config: &Config) -> impl Iterator<Item = Finding> {
             message,
             "renew it; a running proxy follows",
         ))
+    })
+}
+
+/// Warns of variables that name no outbound proxy. Their values may have a password.
+fn broken_proxies() -> impl Iterator<Item = Finding> {
+    Upstreams::broken_proxies().map(|name| {
+        let message = "it is not the URL of a proxy, so requests that would use it fail";
+        Finding::warning(
+            name,
+            message,
+            "correct or remove the variable, or list the hosts in NO_PROXY",
+        )
     })
 }
 
@@ -144,7 +157,7 @@ fn team(config: &Config) -> Vec<Finding> {
             let message = "without a token every user of this machine can read the prompts of all clients";
             Finding::warning("admin.token", message, "set it")
         }),
-        (!has_clients && !server.hosts.is_empty() && !is_open(server.at.listen)).then(|| {
+        (!config.requires_clients() && !server.hosts.is_empty() && !is_open(server.at.listen)).then(|| {
             let message = "others reach this listener by these names, and none of them needs a key";
             Finding::warning("server.hosts", message, "add a [[clients]] entry for each user, or leave it if you are the only one")
         }),

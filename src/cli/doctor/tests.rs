@@ -87,6 +87,20 @@ fn a_question_is_turned_into_something_to_do() {
 }
 
 #[test]
+fn a_directory_of_clients_that_is_still_empty_needs_a_key_as_well() {
+    let subjects = |config: &Config| -> Vec<String> {
+        let found = config::warnings(config).into_iter();
+        found.map(|finding| finding.subject).collect()
+    };
+    let mut config = Config::default_for_tests();
+    config.server.hosts = vec!["baton.test".to_owned()];
+    assert!(subjects(&config).contains(&"server.hosts".to_owned()));
+    let dir = tempfile::tempdir().unwrap();
+    config.server.clients_dir = Some(dir.path().to_owned());
+    assert!(!subjects(&config).contains(&"server.hosts".to_owned()));
+}
+
+#[test]
 fn every_warning_and_error_has_advice() {
     let names: Vec<_> = CHECKS.iter().map(|(name, _)| *name).collect();
     let expected = "config proxy ports store journal upstreams agents sign-ins budget";

@@ -97,6 +97,11 @@ impl Proxies {
     }
 }
 
+/// Variables of the environment that are to name an outbound proxy, and do not.
+pub(super) fn broken_proxies() -> impl Iterator<Item = String> {
+    Proxies::from_env().broken.into_iter().map(|(name, _)| name)
+}
+
 /// Settings that the connectors of all upstreams share.
 pub(super) struct Outbound {
     proxies: Arc<Proxies>,

@@ -12,7 +12,7 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
 
-use super::connect::{Connector, Outbound, Served, chain};
+use super::connect::{self, Connector, Outbound, Served, chain};
 use super::download::UpstreamBody;
 use super::exchange_recorder::Progress;
 use super::fault::{Code, Fault};
@@ -53,6 +53,11 @@ impl Upstreams {
             Ok((name.clone(), Arc::new(Upstream { is_guarded, ..client })))
         });
         upstreams.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Variables of the environment that are to name an outbound proxy, and do not. Requests that need it fail.
+    pub fn broken_proxies() -> impl Iterator<Item = String> {
+        connect::broken_proxies()
     }
 
     /// Returns the upstream with this name in the config.
