@@ -8,80 +8,51 @@ type Wording = (&'static str, &'static str);
 /// Beginning of Claude Code's environment, and of its report that the shell has moved.
 const CLAUDE_CODE: Wording = ("Primary working directory: ", "\n");
 
-/// Wordings of the working directory.
-const FOLDERS: [Wording; 7] = [
-    CLAUDE_CODE,
-    // Codex and pi.
-    ("<cwd>", "</cwd>"),
-    // goose, OpenCode, and Claude Code's own `<env>`.
-    ("Working directory: ", "\n"),
-    // pi with a prompt of its older form.
-    ("Current working directory: ", "\n"),
-    // Gemini CLI, whose first directory counts.
-    ("**Workspace Directories:**\n  - ", "\n"),
-    // Qwen Code.
-    ("I'm currently working in the directory: ", "\n"),
-    // cline.
-    ("Current Working Directory (", ")"),
-];
-
-/// Location of the harness's own statement of the directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StatedIn {
-    /// The system prompt, which also quotes files of the project.
-    System,
-    /// An element of the harness in a user-role message, by its beginning.
-    Element(&'static str),
-}
-
-/// Statements of the directory: the agent, the location, and the wording at the start of a line.
-const STATEMENTS: [(&str, StatedIn, Wording); 11] = [
+/// Statements of the directory: the agent, the wording at the start of a line, and the beginning of the element in a
+/// user-role message that has it. Without an element it is the system prompt, which also quotes files of the project.
+const STATEMENTS: [(&str, Wording, Option<&str>); 11] = [
     (
         "claude-code",
-        StatedIn::Element("<system-reminder>\n# Environment\n"),
         CLAUDE_CODE,
+        Some("<system-reminder>\n# Environment\n"),
     ),
-    ("claude-code", StatedIn::System, CLAUDE_CODE),
-    ("claude-code", StatedIn::System, ("Working directory: ", "\n")),
-    (
-        "codex",
-        StatedIn::Element("<environment_context>\n"),
-        ("<cwd>", "</cwd>"),
-    ),
-    ("opencode", StatedIn::System, ("Working directory: ", "\n")),
-    ("pi", StatedIn::System, ("<cwd>", "</cwd>")),
-    ("pi", StatedIn::System, ("Current working directory: ", "\n")),
+    ("claude-code", CLAUDE_CODE, None),
+    ("codex", ("<cwd>", "</cwd>"), Some("<environment_context>\n")),
+    ("claude-code", ("Working directory: ", "\n"), None),
+    ("opencode", ("Working directory: ", "\n"), None),
+    ("pi", ("<cwd>", "</cwd>"), None),
+    // An older form of its prompt.
+    ("pi", ("Current working directory: ", "\n"), None),
     (
         "gemini-cli",
-        StatedIn::Element("<session_context>\n"),
+        // The first directory counts.
         ("**Workspace Directories:**\n  - ", "\n"),
+        Some("<session_context>\n"),
     ),
     (
         "qwen-code",
-        StatedIn::Element("<system-reminder>\nThis is the Qwen Code."),
         ("I'm currently working in the directory: ", "\n"),
+        Some("<system-reminder>\nThis is the Qwen Code."),
     ),
-    (
-        "goose",
-        StatedIn::Element("<info-msg>\n"),
-        ("Working directory: ", "\n"),
-    ),
+    ("goose", ("Working directory: ", "\n"), Some("<info-msg>\n")),
     (
         "cline",
-        StatedIn::Element("<environment_details>\n"),
         ("# Current Working Directory (", ")"),
+        Some("<environment_details>\n"),
     ),
 ];
 
 /// Wording of the branch, in Claude Code's git status.
-const BRANCHES: [Wording; 1] = [("Current branch: ", "\n")];
+const BRANCH: Wording = ("Current branch: ", "\n");
 
 /// Maximum length of a directory or a branch in bytes.
 const MAX_VALUE_BYTES: usize = 1024;
 
 /// Working directory that a message of an agent's harness states.
 pub fn directory(text: &str) -> Option<&str> {
-    let path = text_after(text, &FOLDERS, |path| is_absolute(path) || path.starts_with('~'))?;
+    let is_path = |path: &str| is_absolute(path) || path.starts_with('~');
+    let mut stated = STATEMENTS.iter();
+    let path = stated.find_map(|(_, wording, _)| text_after(text, *wording, is_path))?;
     Some(match path.trim_end_matches('/') {
         "" => path,
         path => path,
@@ -95,10 +66,10 @@ pub fn directory(text: &str) -> Option<&str> {
 pub fn stated<'a>(agent: &str, text: &'a str, is_system: bool) -> Vec<&'a str> {
     let text = if is_system { text } else { text.trim_start() };
     let mut found = Vec::new();
-    for (of, place, (before, end)) in STATEMENTS {
-        let is_there = match place {
-            StatedIn::System => is_system,
-            StatedIn::Element(begins) => !is_system && text.starts_with(begins),
+    for (of, (before, end), element) in STATEMENTS {
+        let is_there = match element {
+            None => is_system,
+            Some(begins) => !is_system && text.starts_with(begins),
         };
         if of != agent || !is_there {
             continue;
@@ -132,16 +103,14 @@ pub fn moved_to(result: &str) -> Option<&str> {
 
 /// Branch that a message states as checked out.
 pub fn branch(text: &str) -> Option<&str> {
-    text_after(text, &BRANCHES, |name| !name.contains(char::is_whitespace))
+    text_after(text, BRANCH, |name| !name.contains(char::is_whitespace))
 }
 
-/// Finds the first valid value of the first wording that has one. Other text may contain the same words.
-fn text_after<'a>(text: &'a str, wordings: &[Wording], fits: impl Fn(&str) -> bool) -> Option<&'a str> {
-    wordings.iter().find_map(|(before, end)| {
-        let places = memchr::memmem::find_iter(text.as_bytes(), before.as_bytes());
-        let mut values = places.map(|at| value_at(&text[at + before.len()..], end));
-        values.find(|value| !value.is_empty() && value.len() <= MAX_VALUE_BYTES && fits(value))
-    })
+/// Finds the first valid value of a wording. Other text may contain the same words.
+fn text_after(text: &str, (before, end): Wording, fits: impl Fn(&str) -> bool) -> Option<&str> {
+    let places = memchr::memmem::find_iter(text.as_bytes(), before.as_bytes());
+    let mut values = places.map(|at| value_at(&text[at + before.len()..], end));
+    values.find(|value| !value.is_empty() && value.len() <= MAX_VALUE_BYTES && fits(value))
 }
 
 /// Value before `end`. The search is limited to the longest value, so that each occurrence costs constant
