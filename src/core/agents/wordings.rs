@@ -54,8 +54,8 @@ const NOTICES: [&str; 3] = ["context-notice", "budget-notice", "since-handoff"];
 /// Complete messages of a harness after a result (Claude Code, once it has loaded a tool that was requested).
 const WHOLE: [&str; 2] = ["Tool loaded.", "Tools loaded."];
 
-/// Questions that an agent inserts so that its own summary can follow as the answer (OpenCode).
-const SUMMARY_REQUESTS: [&str; 1] = ["What did we do so far?"];
+/// Question that an agent inserts so that its own summary can follow as the answer (OpenCode).
+const SUMMARY_REQUEST: &str = "What did we do so far?";
 
 /// Beginning of the model message that marks the user message before it as a summary (goose).
 const FOLLOWS_SUMMARY: [&str; 2] = [
@@ -69,26 +69,25 @@ pub fn follows_summary(text: &str) -> bool {
     FOLLOWS_SUMMARY.iter().any(|begins| text.starts_with(begins))
 }
 
-/// Messages that an agent inserts for a model's response that broke off and is not kept.
+/// First line of messages that an agent moves from request to request (goose 1.34).
+pub const MOVED: &str = "<info-msg>";
+
+/// Message that an agent inserts for a model's response that broke off and is not kept.
 ///
 /// Gemini CLI 0.61 does so after tool results.
-const ANSWER_PLACEHOLDERS: [&str; 1] = ["[The previous response was interrupted before it completed.]"];
+const ANSWER_PLACEHOLDER: &str = "[The previous response was interrupted before it completed.]";
 
 /// Text before the user's words at the end of a request for a title (Codex 0.169).
-const BEFORE_QUOTED: [&str; 1] = ["\n\nUser prompt:\n"];
+const BEFORE_QUOTED: &str = "\n\nUser prompt:\n";
 
 /// The user's words at the end of a request for a title.
 pub fn quoted_at_end(text: &str) -> Option<&str> {
-    let found = BEFORE_QUOTED.iter().find_map(|before| text.split_once(before));
-    found.map(|(_, quoted)| quoted)
+    text.split_once(BEFORE_QUOTED).map(|(_, quoted)| quoted)
 }
-
-/// First line of messages that an agent moves from request to request (goose 1.34).
-pub const MOVED: [&str; 1] = ["<info-msg>"];
 
 /// Whether a model message is the placeholder for a response that the agent did not keep.
 pub fn is_answer_placeholder(text: &str) -> bool {
-    ANSWER_PLACEHOLDERS.contains(&text.trim())
+    text.trim() == ANSWER_PLACEHOLDER
 }
 
 /// Kind of a user-role message, by its beginning. `tags` are further beginnings of a harness's messages.
@@ -119,7 +118,7 @@ pub fn without_summary_beginning(text: &str) -> &str {
 
 /// Whether the response to this message is a summary.
 pub fn asks_for_summary(text: &str) -> bool {
-    SUMMARY_REQUESTS.contains(&text.trim())
+    text.trim() == SUMMARY_REQUEST
 }
 
 /// Removes the harness's blocks after a result: `<system-reminder>` of Claude Code, and baton's notices.
