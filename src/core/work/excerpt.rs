@@ -25,11 +25,7 @@ const ALIKE: usize = 3;
 
 /// The first line with any letter or digit, cut to this many bytes.
 pub(crate) fn first_line(text: &str, bytes: usize) -> &str {
-    let line = text
-        .lines()
-        .map(str::trim)
-        .find(|line| line.chars().any(char::is_alphanumeric));
-    cut(line.unwrap_or_default(), bytes)
+    cut(content_lines(text).next().unwrap_or_default(), bytes)
 }
 
 /// At most this many tokens of a string, with a mark where it was cut.
@@ -67,10 +63,6 @@ pub(crate) fn outcome(text: &str) -> Vec<String> {
 /// The last lines of an output.
 pub(crate) fn tail(text: &str) -> Vec<String> {
     const MAX_LINES: usize = 20;
-    // A reminder that the agent's harness appends is not output.
-    let text = text
-        .split_once("\n<system-reminder>")
-        .map_or(text, |(text, _)| text);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let last = &lines[lines.len().saturating_sub(MAX_LINES)..];
     last.iter()
@@ -129,13 +121,7 @@ pub(crate) fn is_trace(text: &str) -> bool {
 
 /// The beginning and end of a string, with runs of similar lines shortened.
 pub(crate) fn both_ends(text: &str, bytes: usize) -> String {
-    let text = collapsed(text);
-    if text.len() <= bytes {
-        return text;
-    }
-    let head = floor(&text, bytes / 2);
-    let tail = ceil(&text, text.len() - bytes / 2);
-    format!("{}\n[…]\n{}", text[..head].trim_end(), text[tail..].trim_start())
+    bounded(&collapsed(text), bytes).into_owned()
 }
 
 /// Shortens runs of similar lines, such as progress bars and logs, to the first and the last line.
@@ -302,7 +288,7 @@ mod tests {
     #[test]
     fn the_end_of_an_output_and_the_total_of_a_review_are_found() {
         let long: String = (0..40).map(|n| format!("line {n}\n")).collect();
-        let end = tail(&format!("{long}\n<system-reminder>\nx\n</system-reminder>"));
+        let end = tail(&long);
         assert_eq!(
             (end.len(), end[0].as_str(), end[19].as_str()),
             (20, "line 20", "line 39")
