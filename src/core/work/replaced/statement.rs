@@ -1,7 +1,6 @@
 //! A sentence as a subject and the values that it states. Pure.
 
 use super::value::{Token, ValueKind, WORDS, WordList, WordLists, meaning, shape, tokens};
-use crate::text::prose::has_word;
 
 /// Maximum number of words read from a sentence.
 const MOST_WORDS: usize = 64;
@@ -210,8 +209,9 @@ impl Statement {
         let Some((subject, says)) = pair else {
             return;
         };
-        let named = WORDS.owning.iter().any(|word| has_word(subject, word));
-        if !named || subject.split_whitespace().count() > KEY_WORDS {
+        let mut words = subject.split(|c: char| !c.is_alphanumeric());
+        let is_named = words.any(|word| WordLists::of(word).has(WordList::Owning));
+        if !is_named || subject.split_whitespace().count() > KEY_WORDS {
             return;
         }
         // The words of the predicate are the value here, and must not count as the subject.

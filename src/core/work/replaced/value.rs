@@ -96,7 +96,7 @@ pub(super) fn tokens(sentence: &str, most: usize) -> Vec<Token<'_>> {
             all.truncate(count - 1);
             continue;
         }
-        if token.lists.has(WordList::Currency)
+        if token.lists.has(WordList::Currencies)
             && let Some((from, amount)) = amount(&all)
         {
             all.truncate(from);
@@ -154,10 +154,10 @@ fn part(word: &str) -> Option<(u64, bool)> {
 /// The kind of a word that is in one of the lists.
 fn listed(lists: WordLists, is_capital: bool) -> Option<ValueKind> {
     match () {
-        () if is_capital && lists.has(WordList::Zone) => Some(ValueKind::Zone),
-        () if is_capital && lists.has(WordList::Language) => Some(ValueKind::Language),
-        () if lists.has(WordList::Manner) => Some(ValueKind::Manner),
-        () if lists.has(WordList::Measure) => Some(ValueKind::Measures),
+        () if is_capital && lists.has(WordList::Zones) => Some(ValueKind::Zone),
+        () if is_capital && lists.has(WordList::Languages) => Some(ValueKind::Language),
+        () if lists.has(WordList::Manners) => Some(ValueKind::Manner),
+        () if lists.has(WordList::Measures) => Some(ValueKind::Measures),
         () => None,
     }
 }
@@ -169,7 +169,7 @@ pub(super) fn shape(word: &str) -> Option<ValueKind> {
     let digits = word.bytes().any(|b| b.is_ascii_digit());
     // Most words have nothing but letters.
     if !digits && !word.bytes().any(|b| matches!(b, b'/' | b'.' | b'_')) {
-        let is_day = first.is_uppercase() && WordLists::of(&word.to_lowercase()).has(WordList::Day);
+        let is_day = first.is_uppercase() && WordLists::of(&word.to_lowercase()).has(WordList::Days);
         return is_day.then_some(ValueKind::Date);
     }
     let inside = |c: char| word.trim_matches(c).contains(c);
@@ -226,39 +226,29 @@ fn is_zone(word: &str) -> bool {
 pub(super) struct StatementWords {
     pub(super) corrects: Phrases,
     pub(super) adds: Phrases,
-    states: Vec<&'static str>,
-    forbids: Vec<&'static str>,
     pub(super) insists: Phrases,
-    pub(super) owning: Vec<&'static str>,
-    days: Vec<&'static str>,
-    stop: Vec<&'static str>,
     alike: Vec<&'static str>,
-    zones: Vec<&'static str>,
-    languages: Vec<&'static str>,
-    manners: Vec<&'static str>,
-    measures: Vec<&'static str>,
-    acronyms: Vec<&'static str>,
+    lists: HashMap<WordList, Vec<&'static str>>,
     pub(super) numbers: Vec<&'static str>,
     pub(super) tens: Vec<&'static str>,
-    currencies: Vec<&'static str>,
 }
 
 pub(super) static WORDS: LazyLock<StatementWords> = LazyLock::new(|| table::read(include_str!("words.toml")));
 
 /// A list of single words in the table.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum WordList {
     States,
     Forbids,
     Owning,
-    Day,
+    Days,
     Stop,
-    Zone,
-    Language,
-    Manner,
-    Measure,
-    Currency,
-    /// Words with synonyms, and acronyms. They are not names even if they are capitalized.
+    Zones,
+    Languages,
+    Manners,
+    Measures,
+    Currencies,
     Known,
 }
 
@@ -270,25 +260,13 @@ impl WordLists {
     /// The lists that have a lower-case word.
     pub(super) fn of(word: &str) -> Self {
         static LISTS: LazyLock<HashMap<&str, WordLists>> = LazyLock::new(|| {
-            let known = WORDS.alike.iter().flat_map(|row| row.split(' '));
-            let known: Vec<&str> = known.chain(WORDS.acronyms.iter().copied()).collect();
             let mut lists: HashMap<&str, WordLists> = HashMap::new();
-            for (list, words) in [
-                (WordList::States, &WORDS.states),
-                (WordList::Forbids, &WORDS.forbids),
-                (WordList::Owning, &WORDS.owning),
-                (WordList::Day, &WORDS.days),
-                (WordList::Stop, &WORDS.stop),
-                (WordList::Zone, &WORDS.zones),
-                (WordList::Language, &WORDS.languages),
-                (WordList::Manner, &WORDS.manners),
-                (WordList::Measure, &WORDS.measures),
-                (WordList::Currency, &WORDS.currencies),
-                (WordList::Known, &known),
-            ] {
-                words
-                    .iter()
-                    .for_each(|word| lists.entry(word).or_default().0 |= 1 << list as u16);
+            let synonyms = WORDS.alike.iter().flat_map(|row| row.split(' '));
+            let synonyms = synonyms.map(|word| (WordList::Known, word));
+            let listed = WORDS.lists.iter();
+            let listed = listed.flat_map(|(list, words)| words.iter().map(|word| (*list, *word)));
+            for (list, word) in listed.chain(synonyms) {
+                lists.entry(word).or_default().0 |= 1 << list as u16;
             }
             lists
         });
