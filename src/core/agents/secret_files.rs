@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::commands;
 use super::files::{self, FileChange};
 use super::tools::ToolKind;
+use crate::text::prose::file_name;
 use crate::text::table;
 
 /// Kind of the configured files.
@@ -53,7 +54,7 @@ pub fn kind(path: &str, more: &[String]) -> Option<&'static str> {
 }
 
 fn known_kind(path: &str) -> Option<&'static str> {
-    let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    let name = file_name(path);
     if SAMPLES.iter().any(|end| name.ends_with(end)) {
         return None;
     }

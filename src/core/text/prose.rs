@@ -96,6 +96,11 @@ pub fn has_path(text: &str, path: &str) -> bool {
     })
 }
 
+/// The last part of a path.
+pub fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
 /// Puts a string on one line of at most `bytes` bytes, with `…` if it was cut.
 pub fn one_line(text: &str, bytes: usize) -> String {
     let mut line = String::with_capacity(bytes.min(text.len()) + 4);

@@ -9,6 +9,7 @@ use crate::agents::commands::{CommandPurpose, Coverage};
 use crate::agents::tools::ToolKind;
 use crate::agents::{commands, may_run_commands};
 use crate::text::newest;
+use crate::text::prose::file_name;
 
 /// Maximum number of remembered failures; the newest are kept. Each call is compared with all of them.
 const MAX_FAILURES: usize = 128;
@@ -128,10 +129,7 @@ impl<'i> OpenFailure<'i> {
                 (commands::program_of(good)?, commands::program_of(failed)?);
             Some(good == failed && (of_failed.is_none() || of_failed == of_good))
         };
-        is_next
-            && is_good
-            && !self.keys.iter().any(|key| key.purpose.verifies())
-            && (is_end() || is_same_program() == Some(true))
+        is_next && is_good && !self.is_of_check() && (is_end() || is_same_program() == Some(true))
     }
 
     /// Whether the failed line was to start a service, and this one starts one that runs with a program that it names.
@@ -177,6 +175,11 @@ impl<'i> OpenFailure<'i> {
         self.edits >= MAX_EDITS || call.paths.iter().any(is_changed)
     }
 
+    /// Whether one of the commands that may have failed is a check.
+    fn is_of_check(&self) -> bool {
+        self.keys.iter().any(|key| key.purpose.verifies())
+    }
+
     /// Whether a failure of an earlier turn still matters: that of a check or of a known command, or one that the report names.
     fn is_remembered(&self, report: &str) -> bool {
         let call = self.failed.call;
@@ -200,8 +203,7 @@ impl<'i> OpenFailure<'i> {
     /// Such a line is written for one occasion.
     fn is_over(&self) -> bool {
         let line = self.failed.call.command.as_deref();
-        let checks = self.keys.iter().any(|key| key.purpose.verifies());
-        self.unknown_since.is_some() && !checks && line.is_some_and(commands::may_hide)
+        self.unknown_since.is_some() && !self.is_of_check() && line.is_some_and(commands::may_hide)
     }
 
     /// Whether the command certainly failed and has not been run again.
@@ -338,7 +340,7 @@ impl<'i> Failures<'i> {
             if failure.is_over() || next < last && !failure.is_remembered(report) {
                 return None;
             }
-            if next < last && !failure.keys.iter().any(|key| key.purpose.verifies()) {
+            if next < last && !failure.is_of_check() {
                 failure.unknown_since.get_or_insert(next);
             }
             Some(seen(&failure))
@@ -403,10 +405,6 @@ fn is_edit(call: &IndexedCall) -> bool {
 /// Whether a shell could not read its line, and so ran nothing of it.
 fn is_misread(outcome: &IndexedResult) -> bool {
     outcome.lines.iter().any(|line| commands::is_misread(line))
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
 fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {

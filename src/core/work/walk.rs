@@ -16,7 +16,7 @@ use crate::agents::files::{self, FileChange};
 use crate::agents::secret_files::SecretUse;
 use crate::agents::tools::ToolKind;
 use crate::text::newest;
-use crate::text::prose::list_item;
+use crate::text::prose::{file_name, list_item};
 use crate::wire::Role;
 
 /// Maximum number of remembered verdicts; the newest are kept.
@@ -358,7 +358,7 @@ impl LastReply<'_> {
     /// it.
     fn why(&mut self, path: &str) -> Option<String> {
         let text = self.text?;
-        let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+        let name = file_name(path);
         let is_first = !std::mem::replace(&mut self.is_used, true);
         let named = sentences(text).find(|sentence| sentence.contains(name));
         // `Fix it.` and list items do not describe the change.
