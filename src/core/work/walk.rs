@@ -13,7 +13,7 @@ use super::turns::{IndexedTurn, TurnEnd, answers};
 use super::whereabouts::ShellDirectory;
 use super::{SeenCommand, SeenFacts, SeenStatement, VerdictFile, Whereabouts};
 use crate::agents::files::{self, FileChange};
-use crate::agents::secret_files::SecretUse;
+use crate::agents::secret_files::SecretFile;
 use crate::agents::tools::ToolKind;
 use crate::text::newest;
 use crate::text::prose::{file_name, list_item};
@@ -64,7 +64,8 @@ pub(crate) struct TranscriptWalk<'i> {
     pub(super) repository: RepositoryState,
     /// The last group with a commit.
     pub(super) committed: Option<usize>,
-    secrets: Vec<SecretFact<'i>>,
+    /// The uses of files with credentials: of each path and use the newest, as a line.
+    secrets: Vec<(&'i SecretFile, SeenStatement)>,
     /// The sentences in which the model leaves something open.
     left_open: LeftOpen<'i>,
     /// The last failed call of the turn.
@@ -80,16 +81,6 @@ struct LastReply<'i> {
     text: Option<&'i str>,
     /// Whether a file was changed after it.
     is_used: bool,
-}
-
-/// A file with credentials, and a call's use of it.
-struct SecretFact<'i> {
-    path: &'i str,
-    kind: &'static str,
-    usage: SecretUse,
-    turn: usize,
-    /// Whether the call succeeded; `None` if unknown.
-    worked: Option<bool>,
 }
 
 impl<'i> TranscriptWalk<'i> {
@@ -216,25 +207,18 @@ impl<'i> TranscriptWalk<'i> {
     }
 
     fn add_secrets(&mut self, done: &CompletedCall<'i>) {
+        let outcome = match done.outcome.is_error() {
+            true => "it failed",
+            // A file tool without an error has succeeded; a shell must report success.
+            false if done.call.kind != ToolKind::Shell || done.outcome.failed == Some(false) => "it worked",
+            false => "not known whether it worked",
+        };
         for file in &done.call.secrets {
-            let (path, usage) = (&*file.path, file.usage);
             self.secrets
-                .retain(|known| (known.path, known.usage) != (path, usage));
-            let worked = match done.outcome.is_error() {
-                true => Some(false),
-                // A file tool without an error has succeeded; a shell must report success.
-                false => {
-                    let is_known = done.call.kind != ToolKind::Shell || done.outcome.failed == Some(false);
-                    is_known.then_some(true)
-                }
-            };
-            let fact = SecretFact {
-                path,
-                kind: file.kind,
-                usage,
-                turn: done.turn,
-                worked,
-            };
+                .retain(|(known, _)| (&known.path, known.usage) != (&file.path, file.usage));
+            let (path, usage) = (self.whereabouts.relative(&file.path), file.usage.name());
+            let line = format!("{path} ({}): {usage} in turn {}; {outcome}", file.kind, done.turn);
+            let fact = (file, SeenStatement::new(line, done.turn));
             newest::push(&mut self.secrets, MAX_SECRETS, fact);
         }
     }
@@ -329,8 +313,7 @@ impl<'i> TranscriptWalk<'i> {
 
     /// The facts, and the sentences that leave something open.
     pub(crate) fn ended(self) -> (SeenFacts, LeftOpen<'i>) {
-        let secrets = self.secrets.iter();
-        let secrets = secrets.map(|secret| SeenStatement::new(secret.words(&self.whereabouts), secret.turn));
+        let secrets = self.secrets.into_iter().map(|(_, line)| line);
         let effects = self.effects.all(self.seen.turns);
         let services = effects.iter().filter(|effect| effect.serves());
         let services =
@@ -370,19 +353,6 @@ impl LastReply<'_> {
         let line = one_line(sentence, MAX_LINE_BYTES);
         let line = line.trim_end_matches(':').trim_end();
         line.contains(char::is_alphanumeric).then(|| line.to_owned())
-    }
-}
-
-impl SecretFact<'_> {
-    /// Formats the fact as a line.
-    fn words(&self, whereabouts: &Whereabouts) -> String {
-        let worked = match self.worked {
-            Some(true) => "it worked",
-            Some(false) => "it failed",
-            None => "not known whether it worked",
-        };
-        let (path, usage, turn) = (whereabouts.relative(self.path), self.usage.name(), self.turn);
-        format!("{path} ({}): {usage} in turn {turn}; {worked}", self.kind)
     }
 }
 
