@@ -55,14 +55,14 @@ use std::borrow::Cow;
 use self::anchors::{anchors, spoken};
 use self::excerpt::{one_line, sentences};
 use self::markers::SENTENCE;
-use self::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult};
+use self::message::{IndexedCall, IndexedMessage};
 use self::replaced::{SpokenText, Statements};
 use self::turns::{IndexedTurn, TurnEnd, calls};
 use self::walk::TranscriptWalk;
 use crate::agents::wordings::UserText;
 use crate::transcript::Transcript;
 
-/// Maximum number of sentences per class; the newest are kept. Each assumption is checked against all later results.
+/// Maximum number of sentences per class; the newest are kept.
 const MAX_SENTENCES: usize = 40;
 
 /// Maximum number of reported kinds of credentials.
@@ -165,9 +165,7 @@ impl<'i> Work<'i> {
         let decisions = of(SentenceClass::Decision);
         let blockers = of(SentenceClass::Blocker);
         let attempts = of(SentenceClass::DeadEnd);
-        let mut assumptions = of(SentenceClass::Assumption);
-        // A confirmed assumption would send the next session to check it again.
-        assumptions.retain(|stated| !self.is_confirmed(stated));
+        let assumptions = of(SentenceClass::Assumption);
         // Questions of earlier turns were answered, or the work continued without an answer.
         let last = self.turns.last().filter(|turn| turn.ended == TurnEnd::Question);
         let asked = last.and_then(|turn| Some((turn.n, turn.replies.last()?)));
@@ -189,20 +187,6 @@ impl<'i> Work<'i> {
         facts.questions.extend(asked);
         (facts.decisions, facts.blockers) = (decisions, blockers);
         (facts.attempts, facts.assumptions) = (attempts, assumptions);
-    }
-
-    /// Whether a later successful result contains most of an assumption's words.
-    fn is_confirmed(&self, stated: &SeenStatement) -> bool {
-        let later = self.turns.iter().filter(|turn| turn.n >= stated.turn);
-        let messages = later.flat_map(|turn| turn.messages.clone());
-        let mut items = messages.flat_map(|at| &self.messages[at].items);
-        items.any(|item| match item {
-            IndexedItem::Result(IndexedResult { failed, lines, .. }) => {
-                let text = lines.join("\n").to_lowercase();
-                *failed == Some(false) && !text.is_empty() && holds(&text, &stated.text)
-            }
-            _ => false,
-        })
     }
 
     /// The requests before the current task.

@@ -44,7 +44,7 @@ pub struct SeenFacts {
     pub blockers: Vec<SeenStatement>,
     /// Sentences about failed attempts.
     pub attempts: Vec<SeenStatement>,
-    /// The model's assumptions that no later result confirms.
+    /// The model's assumptions.
     pub assumptions: Vec<SeenStatement>,
     /// Commands that started a service that keeps running.
     pub services: Vec<SeenStatement>,
