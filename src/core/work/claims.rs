@@ -93,14 +93,12 @@ impl SeenFacts {
             return Some((ClaimStatus::Unverified, "no run of it was seen".to_owned()));
         };
         let (command, turn) = (&run.command, run.turn);
-        let (status, changed) = match run.stale {
-            Some(true) => (ClaimStatus::Stale, "changed"),
-            _ => (ClaimStatus::Unverified, "may have changed"),
-        };
-        Some(match run.passed {
-            Some(true) => (
-                status,
-                format!("files {changed} after `{command}` passed in turn {turn}"),
+        let passed = format!("after `{command}` passed in turn {turn}");
+        Some(match (run.passed, run.stale) {
+            (Some(true), Some(true)) => (ClaimStatus::Stale, format!("files changed {passed}")),
+            (Some(true), _) => (
+                ClaimStatus::Unverified,
+                format!("files may have changed {passed}"),
             ),
             _ => (
                 ClaimStatus::Unverified,
