@@ -162,10 +162,11 @@ impl<'i> Work<'i> {
             let mut all: Vec<SeenStatement> = stated.collect();
             all.split_off(all.len().saturating_sub(MAX_SENTENCES))
         };
-        let decisions = of(SentenceClass::Decision);
-        let blockers = of(SentenceClass::Blocker);
-        let attempts = of(SentenceClass::DeadEnd);
-        let assumptions = of(SentenceClass::Assumption);
+        let facts = &mut self.facts;
+        facts.decisions = of(SentenceClass::Decision);
+        facts.blockers = of(SentenceClass::Blocker);
+        facts.attempts = of(SentenceClass::DeadEnd);
+        facts.assumptions = of(SentenceClass::Assumption);
         // Questions of earlier turns were answered, or the work continued without an answer.
         let last = self.turns.last().filter(|turn| turn.ended == TurnEnd::Question);
         let asked = last.and_then(|turn| Some((turn.n, turn.replies.last()?)));
@@ -181,12 +182,8 @@ impl<'i> Work<'i> {
                 .into_iter()
                 .map(|text| SeenStatement::new(text, turn.n))
         });
-        let over: Vec<SeenStatement> = over.collect();
-        let facts = &mut self.facts;
-        facts.done_requests = over;
-        facts.questions.extend(asked);
-        (facts.decisions, facts.blockers) = (decisions, blockers);
-        (facts.attempts, facts.assumptions) = (attempts, assumptions);
+        self.facts.done_requests = over.collect();
+        self.facts.questions.extend(asked);
     }
 
     /// The requests before the current task.
@@ -203,9 +200,7 @@ impl<'i> Work<'i> {
 
     /// The user's words in a turn, verbatim, with marks on statements that a later one replaced.
     pub(crate) fn said(&self, turn: &IndexedTurn<'_>) -> String {
-        let text = turn.user_text();
-        let said = SpokenText::new(turn.n, true, &text);
-        self.statements.marked(said).into_owned()
+        self.marked(turn.n, &turn.user_text())
     }
 
     /// The last block of a turn's words that requests something: messages may have waited for the model.
@@ -218,13 +213,13 @@ impl<'i> Work<'i> {
         let newest = blocks
             .map(|block| &block.text)
             .find(|text| !requests::is_reply(text));
-        match newest {
-            Some(text) => self
-                .statements
-                .marked(SpokenText::new(turn.n, true, text))
-                .into_owned(),
-            None => self.said(turn),
-        }
+        newest.map_or_else(|| self.said(turn), |text| self.marked(turn.n, text))
+    }
+
+    /// The user's words with marks on statements that a later one replaced.
+    fn marked(&self, turn: usize, text: &str) -> String {
+        let said = SpokenText::new(turn, true, text);
+        self.statements.marked(said).into_owned()
     }
 
     /// Whether a turn only reports a fault in a few sentences, without any wish, and the model then changed files.

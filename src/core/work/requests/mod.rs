@@ -18,6 +18,9 @@ use crate::text::newest;
 use crate::text::phrases::Beginnings;
 use crate::text::prose::{list_item, lower};
 
+/// Maximum number of words in an answer to a question: "Add the long one" may be a choice.
+const MAX_ANSWER_WORDS: usize = 4;
+
 /// Maximum number of remembered finished requests; the newest are kept.
 const MAX_FINISHED: usize = 40;
 
@@ -294,13 +297,11 @@ pub(super) fn ends_with_question(turns: &[IndexedTurn<'_>]) -> bool {
 
 /// Whether a turn makes a new request, and neither tells the model to continue nor answers its question.
 pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> bool {
-    /// Maximum number of words in an answer to a question.
-    const ANSWER: usize = 4;
     let text = turn.user_text();
     let before = turn.n.checked_sub(2).and_then(|before| turns.get(before));
     let is_asked = before.is_some_and(|before| before.ended == TurnEnd::Question);
     // `The second one` after a question is an answer, and continues the task.
-    let is_short = text.split_whitespace().count() <= ANSWER;
+    let is_short = text.split_whitespace().count() <= MAX_ANSWER_WORDS;
     // After a question that only asked, `Yes, go ahead, and open it` requests more.
     let is_question = |sentence: &str| is_question(&lower(sentence));
     let only_asked = before.is_some_and(|before| sentences(&before.user_text()).all(is_question));
@@ -309,8 +310,6 @@ pub(crate) fn is_request(turns: &[IndexedTurn<'_>], turn: &IndexedTurn<'_>) -> b
 
 /// Whether a turn begins with a request in several words, and not with the answer to a question.
 fn asks_anew(turn: &IndexedTurn<'_>) -> bool {
-    /// Maximum number of words in an answer: "Add the long one" may be a choice.
-    const MAX_ANSWER_WORDS: usize = 4;
     let text = turn.user_text();
     text.split_whitespace().count() > MAX_ANSWER_WORDS && sentences(&text).any(asks)
 }
