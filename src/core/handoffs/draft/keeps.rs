@@ -237,8 +237,9 @@ fn last(turn: &IndexedTurn<'_>) -> Option<RetainedText> {
 /// The section has at most `most` tokens in addition to the first request. Empty if nothing is missing.
 pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, most: usize) -> String {
     let small = document.to_lowercase();
-    let mut lines = Vec::new();
     let quoted = joined(document);
+    let mut out = String::new();
+    let mut left = most;
     let keeps = all(work, SUMMARY, MIN_FIRST);
     for keep in keeps
         .iter()
@@ -251,12 +252,8 @@ pub(super) fn lacking(work: &Work<'_>, document: &str, request: &DraftSpec<'_>, 
             true => keep.full.replace('\n', "\n  "),
             false => keep.short.clone(),
         };
-        lines.push((keep.whole, format!("- {}: {text}", label(keep, work, request))));
-    }
-    let mut out = String::new();
-    let mut left = most;
-    for (whole, line) in lines {
-        let cost = match whole {
+        let line = format!("- {}: {text}", label(keep, work, request));
+        let cost = match keep.whole {
             true => 0,
             false => tokens(&line) + 1,
         };
