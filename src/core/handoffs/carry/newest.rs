@@ -10,7 +10,7 @@ use super::user::UserMessage;
 use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
-use crate::text::prose::{has_word, one_line};
+use crate::text::prose::{has_word, joined, one_line};
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
@@ -247,11 +247,7 @@ impl NewestMessage {
     /// The parts of the message as it is quoted, without finished requests: the request before it, the model's question, and
     /// its text. `None` if nothing remains that shows the task.
     pub(super) fn parts(&self, finished: &[SeenStatement]) -> Option<[Option<&str>; 3]> {
-        let is_finished = |text: &str| {
-            finished
-                .iter()
-                .any(|done| done.text == one_line(text, text.len()))
-        };
+        let is_finished = |text: &str| finished.iter().any(|done| done.text == joined(text));
         let request = self.request.as_deref().filter(|request| !is_finished(request));
         let asked = self.asked.as_deref();
         let says = match self.is_reply {
@@ -380,7 +376,7 @@ impl<'r> ActiveRules<'r> {
     fn rules(mut self, without: &[String], messages: &[String], first: usize) -> Vec<Rule> {
         for ((turn, _), rule) in &mut self.rules {
             if let Some(message) = turn.checked_sub(first).and_then(|at| messages.get(at)) {
-                rule.message = self.redactor.cleaned(&one_line(message, message.len()));
+                rule.message = self.redactor.cleaned(&joined(message));
             }
         }
         // Compared without marks, because those depend on the state of the work at each handoff.

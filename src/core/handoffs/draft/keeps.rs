@@ -167,7 +167,7 @@ fn first(work: &Work<'_>, turn: &IndexedTurn<'_>, most: usize) -> RetainedText {
     RetainedText {
         kept: RetentionReason::First,
         turn: turn.n,
-        short: within(&one_line(&said, said.len()), SHORT).into_owned(),
+        short: within(&joined(&said), SHORT).into_owned(),
         full: within(&said, most).into_owned(),
         whole: true,
     }
