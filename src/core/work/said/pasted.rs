@@ -16,7 +16,6 @@ pub(super) struct PasteWords {
     pub(super) own_tags: Vec<&'static str>,
     pub(super) buttons: Beginnings,
     pub(super) introduces: Wordings,
-    pub(super) file_headings: Beginnings,
     symbols: Beginnings,
     levels: Vec<&'static str>,
     printed: Beginnings,
@@ -166,17 +165,12 @@ fn is_formatted(line: &str) -> bool {
     let is_table = || line.len() > 2 && line.starts_with('|') && line.ends_with('|') && !line.contains("---");
     let has_cells = || line.matches('\t').nth(1).is_some();
     let is_divider = || line.chars().count() > 2 && line.chars().all(|c| "-=_*⸻─".contains(c));
-    let has_wide_bullet = || {
-        line.strip_prefix(['•', '◦'])
-            .is_some_and(|rest| rest.starts_with("  ") || rest.starts_with('\t'))
-    };
     let is_pictogram =
         |c: char| matches!(c, '\u{2705}'..='\u{27bf}' | '\u{1f300}'..='\u{1faff}' | '⭐' | '⚠' | '⚡');
     line.matches("**").nth(1).is_some()
         || is_table()
         || has_cells()
         || is_divider()
-        || has_wide_bullet()
         || line.starts_with(is_pictogram)
         || WORDS.templates.occur_in(line)
         || WORDS.addresses.occur_in(line)
@@ -215,7 +209,6 @@ fn is_printed(line: &str) -> bool {
         || is_prompt(line)
         || has_time()
         || is_place(bare)
-        || is_commit(line)
 }
 
 /// Whether a line has columns, as programs align them: `name     size     date`.
@@ -237,7 +230,6 @@ fn is_prompt(line: &str) -> bool {
     let ends = |word: &str| word.ends_with(['$', '#', '%']);
     line.get(1..3) == Some(":\\") && line.contains('>')
         || has_host && (ends(first) || first.contains('>') || rest.split(' ').nth(1).is_some_and(ends))
-        || line.starts_with('➜')
 }
 
 /// Whether a line is a member of a JSON object (`"name": "value",`), or has two.
@@ -282,12 +274,6 @@ pub(super) fn is_code_end(line: &str) -> bool {
         "{", "{(", "=> (", ");", "};", "})", "},", "],", "/>", "\">", " \\",
     ];
     ends.iter().any(|end| line.ends_with(end))
-}
-
-/// Whether a line names a commit, as `git log` prints it.
-fn is_commit(line: &str) -> bool {
-    let hash = line.strip_prefix("commit ").and_then(|rest| rest.get(..40));
-    hash.is_some_and(|hash| hash.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// The part of a line before a pasted terminal prompt, and of a sentence before HTML or JSON.

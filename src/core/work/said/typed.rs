@@ -166,11 +166,11 @@ fn is_mark(line: &str) -> bool {
     inside.is_some_and(|text| text.trim_start_matches('/').as_bytes().starts_with(STEM))
 }
 
-/// Whether a line is nothing but a file name, or one of the usual headings above a file's content.
+/// Whether a line is nothing but a file name, as above the content of a file.
 fn is_file_heading(line: &str) -> bool {
     let bare = line.trim_matches(['#', '*', '`', '=', '-', '+', ' ', ':']);
     // An item of a list names a file that the user speaks of.
-    let is_path = bare.is_ascii()
+    bare.is_ascii()
         && list_item(line).is_none()
         && !line.starts_with('@')
         && !bare.contains("://")
@@ -180,10 +180,7 @@ fn is_file_heading(line: &str) -> bool {
                 && (1..=5).contains(&ending.len())
                 && ending.bytes().all(|b| b.is_ascii_alphanumeric())
                 && !ending.bytes().all(|b| b.is_ascii_digit())
-        });
-    // `--- End of stack trace ---` is a divider.
-    let is_divider = line.ends_with("---") || line.ends_with("===");
-    is_path || !is_divider && WORDS.file_headings.begin(&line.to_lowercase())
+        })
 }
 
 /// Whether the next line after a heading is an item of a list, as users write below `src/a.ts` and `Rules for the page:`.
