@@ -86,15 +86,13 @@ fn with_rule(sentence: &str) -> Vec<&str> {
         .trim_end()
         .trim_end_matches(" also")
         .trim_end_matches(" and");
-    let last = before.split_whitespace().next_back().unwrap_or_default();
     // `Can you answer in French from now on?` is a rule as a whole.
-    let is_joined = || last.ends_with(',') || WORDS.before_clause.contains(&last);
     let ensures =
         || saying(rule, &[]).is_some() && WORDS.ensures.found_in(&lower(rule)).any(|words| words.start == 0);
     let is_end = |words: Range<usize>| words.end == before.len();
     let is_only_polite = || WORDS.polite.found_in(&before).any(is_end);
     match request.split_whitespace().count() >= MIN_REQUEST_WORDS {
-        true if requests::asks(request) && (ensures() || is_joined()) => vec![alone, rule],
+        true if requests::asks(request) && ensures() => vec![alone, rule],
         false if is_wish && is_only_polite() => vec![rule],
         _ => vec![sentence],
     }
