@@ -50,9 +50,8 @@ pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>)
         return None;
     }
     // Statements that mark no change replace each other only if they are about exactly the same.
-    let has_predicate = || old.values.iter().any(|value| value.kind == ValueKind::Words);
     let is_marked = new.corrects || old.exclusive || new.exclusive || old.keyed || old.forbids && new.forbids;
-    if !is_marked && old.about != new.about && !has_predicate() {
+    if !is_marked && old.about != new.about {
         return None;
     }
     let words = Overlap::new(old, new);
@@ -121,10 +120,6 @@ fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedV
     // If two values differ, one of them may be the subject: "part_3 must stay at 30 days".
     if gone.len() > 1 && topics == 0 {
         return None;
-    }
-    if all(|kind| kind == ValueKind::Words) && !new.corrects {
-        let is_part = words.shared > 0 && (words.lost == 0 || words.added == 0);
-        return is_part.then_some(Perhaps);
     }
     let same = words.is_same();
     let one_only = old.exclusive && new.exclusive;
