@@ -162,9 +162,8 @@ fn is_stated(class: SentenceClass, small: &str) -> bool {
             let split = |all: &[&str]| all.iter().find_map(|words| small.split_once(words));
             let is_case = |text| words(text).any(|word| CASES.contains(&word));
             let now = split(&["doesn't work", "does not work"]);
-            let is_general = now.is_some_and(|(before, after)| {
-                words(before).any(|word| word == "when")
-                    || matches!(words(after).next(), Some("if" | "when" | "unless" | "for"))
+            let is_general = now.is_some_and(|(_, after)| {
+                matches!(words(after).next(), Some("if" | "when" | "unless" | "for"))
             });
             let told = split(&["did not work", "didn't work", "dead end", "failed because"]);
             !is_general && !now.or(told).is_some_and(|(before, _)| is_case(before))
