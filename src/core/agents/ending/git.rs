@@ -55,8 +55,7 @@ impl GitEnds {
         let is_idle = |row: &NamedWords| {
             let ran = command.matches(&format!("git {}", row.name)).count();
             let said = lines(text).filter(|line| begins(line, &row.words)).count();
-            // A pull reports the same as a merge.
-            (1..=said).contains(&ran) && !(row.name == "merge" && command.contains("git pull"))
+            (1..=said).contains(&ran)
         };
         let is_only = command.matches("git ").count() == 1 && !command.contains("git log");
         Self {
