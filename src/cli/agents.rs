@@ -44,6 +44,7 @@ pub(super) struct AgentSetup {
     pub(super) notes: Vec<String>,
     pub(super) windows: Vec<AgentSetting>,
     pub(super) base_urls: Vec<BaseUrlSetting>,
+    pub(super) overriding: OverridingSettings,
     pub(super) unreached: Vec<UnreachedSignIn>,
 }
 
@@ -89,8 +90,24 @@ pub(super) struct BaseUrlSetting {
     #[serde(flatten)]
     pub(super) setting: AgentSetting,
     pub(super) upstreams: Vec<String>,
-    #[serde(default)]
-    pub(super) overrides: bool,
+}
+
+/// Settings that take precedence over those of `run`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct OverridingSettings {
+    pub(super) files: Vec<AgentSetting>,
+    pub(super) option: Option<String>,
+    pub(super) urls: Vec<OverridingUrl>,
+    pub(super) switches: Vec<Vec<String>>,
+}
+
+/// The key path of a base URL, and the upstream of its requests.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OverridingUrl {
+    pub(super) keys: Vec<String>,
+    pub(super) upstream: String,
 }
 
 /// A sign-in whose requests do not reach baton, and the value of the agent's setting that chooses it.

@@ -4,17 +4,18 @@
 //! counts by the same windows as the agent. `run` does not replace a base URL of another server.
 
 use std::env;
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::agents::{AgentSetting, AgentSetup, UnreachedSignIn};
+use super::agents::{AgentSetting, AgentSetup, OverridingSettings, UnreachedSignIn};
 use baton_core::nudge::declares_windows;
 use baton_state::disk;
 
 /// Maximum bytes read from a configuration file.
-const MAX_FILE: u64 = 1 << 20;
+const MAX_FILE: u64 = 16 << 20;
 
 /// Placeholder that matches any key. The last one in a path matches the model's name.
 const ANY: &str = "*";
@@ -28,12 +29,127 @@ pub(super) struct OwnUrl {
     pub(super) upstreams: Vec<&'static str>,
 }
 
+/// A value in an agent's configuration that takes precedence over the settings of `run`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OverridingValue {
+    /// Name of the setting and of its file, for messages.
+    pub(super) setting: String,
+    pub(super) value: String,
+    /// Upstream of a base URL; `None` for a switch to a provider that baton does not reach.
+    upstream: Option<&'static str>,
+}
+
+impl OverridingValue {
+    /// Whether the agent's requests do not reach the proxy at `url`.
+    pub(super) fn bypasses(&self, url: &str) -> bool {
+        self.upstream.is_none() || place(&self.value) != place(url)
+    }
+
+    /// Problem and remedy, for the proxy at `url`.
+    pub(super) fn problem(&self, url: &str) -> (String, String) {
+        let Self {
+            setting,
+            value,
+            upstream,
+        } = self;
+        let Some(upstream) = upstream else {
+            let message = format!("{setting} is {value}, which sends requests past baton");
+            let help = "remove it, or start the agent without baton".to_owned();
+            return (message, help);
+        };
+        (
+            format!("{setting} is {value}, which takes precedence over `baton run`"),
+            format!(
+                "remove it, or set it to {url}; to go there through baton, remove it and set upstreams.{upstream}.base_url in baton's config"
+            ),
+        )
+    }
+}
+
+/// Returns the values that take precedence over the settings of `run`, for an agent with these arguments.
+///
+/// All files count, whichever of them the agent prefers: it may skip one that a user does not trust.
+pub(super) fn overriding_values(agent: &'static AgentSetup, arguments: &[OsString]) -> Vec<OverridingValue> {
+    let rows = &agent.overriding;
+    let named = rows.switches.iter().filter_map(|keys| keys.last());
+    let variables = named.filter_map(|name| Some((name, env::var(name).ok()?)));
+    let variables = variables
+        .filter(|(_, value)| is_on(value))
+        .map(|(name, value)| OverridingValue {
+            setting: name.clone(),
+            value,
+            upstream: None,
+        });
+    let files = rows.files.iter().flat_map(AgentSetting::paths);
+    let files = files.filter_map(|path| Some((path.display().to_string(), read(&path)?)));
+    let given = rows.option.iter().flat_map(|option| {
+        let values = option_values(option, arguments);
+        values.filter_map(move |value| Some((format!("`{option}`"), given_settings(&value)?)))
+    });
+    let in_source = |(name, value): (String, Value)| overriding_in(rows, &name, &value);
+    variables.chain(files.chain(given).flat_map(in_source)).collect()
+}
+
+/// Finds the overriding values in the settings `value`, which come from the source `name`.
+fn overriding_in(rows: &'static OverridingSettings, name: &str, value: &Value) -> Vec<OverridingValue> {
+    let urls = rows
+        .urls
+        .iter()
+        .map(|row| (&row.keys, Some(row.upstream.as_str())));
+    let switches = rows.switches.iter().map(|keys| (keys, None));
+    let set = urls.chain(switches).filter_map(|(keys, upstream)| {
+        let value = scalar(at(value, keys)?)?;
+        Some(OverridingValue {
+            setting: format!("{} in {name}", keys.join(".")),
+            value,
+            upstream,
+        })
+    });
+    set.filter(|set| set.upstream.is_some() || is_on(&set.value))
+        .collect()
+}
+
+/// Returns the values of an option, as `OPTION VALUE` or `OPTION=VALUE`.
+fn option_values<'a>(option: &'a str, arguments: &'a [OsString]) -> impl Iterator<Item = String> + 'a {
+    let words = arguments.iter().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words.take_while(|word| word != "--").collect();
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        match word.strip_prefix(option) {
+            Some("") => found.extend(words.get(at + 1).map(ToString::to_string)),
+            Some(rest) => found.extend(rest.strip_prefix('=').map(str::to_owned)),
+            None => {}
+        }
+    }
+    found.into_iter()
+}
+
+/// Parses the value of an option for settings: JSON, or the path of a file with JSON.
+fn given_settings(given: &str) -> Option<Value> {
+    match given.trim_start().starts_with('{') {
+        true => serde_json::from_str(given).ok(),
+        false => serde_json::from_str(&text(Path::new(given))?).ok(),
+    }
+}
+
+/// Whether an agent takes the value of a switch as true.
+fn is_on(value: &str) -> bool {
+    ["1", "true", "yes", "on"].contains(&value.trim().to_ascii_lowercase().as_str())
+}
+
+/// Host and port of a URL, normalized for comparison.
+pub(super) fn place(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // Both names reach the same listener.
+    place.to_ascii_lowercase().replace("localhost", "127.0.0.1")
+}
+
 /// Returns the base URLs in an agent's own files that `run` replaces.
 ///
-/// With `overriding`, returns those that take precedence over baton's instead. A file that cannot be read has
-/// none, and the agent itself reports it.
-pub(super) fn own_urls(agent: &'static AgentSetup, overriding: bool) -> Vec<OwnUrl> {
-    let rows = agent.base_urls.iter().filter(|row| row.overrides == overriding);
+/// A file that cannot be read has none, and the agent itself reports it.
+pub(super) fn own_urls(agent: &'static AgentSetup) -> Vec<OwnUrl> {
+    let rows = agent.base_urls.iter();
     rows.filter_map(|row| {
         let path = row.setting.path()?;
         Some(OwnUrl {
@@ -86,8 +202,7 @@ impl AgentSetting {
             return Some(value);
         }
         let value = read(&self.path()?)?;
-        let text = self.keys.iter().try_fold(&value, |value, key| value.get(key));
-        Some(text?.as_str()?.to_owned())
+        Some(at(&value, &self.keys)?.as_str()?.to_owned())
     }
 
     /// Declared windows, as `TOKENS` or `MODEL=TOKENS`.
@@ -118,12 +233,45 @@ impl AgentSetting {
         };
         Some(directory.join(&self.file))
     }
+
+    /// The file's candidate paths: one below the working directory stands for those up to the repository's root.
+    fn paths(&self) -> Vec<PathBuf> {
+        let path = self.path();
+        if self.home.is_some() || path.as_ref().is_none_or(|path| path.is_absolute()) {
+            return path.into_iter().collect();
+        }
+        let here = env::current_dir().unwrap_or_default();
+        let root = here.ancestors().position(|above| above.join(".git").exists());
+        let searched = here.ancestors().take(root.map_or(1, |root| root + 1));
+        searched.map(|above| above.join(&self.file)).collect()
+    }
+}
+
+/// The value at a key path.
+fn at<'a>(value: &'a Value, keys: &[String]) -> Option<&'a Value> {
+    keys.iter().try_fold(value, |value, key| value.get(key))
+}
+
+/// Text of a string, a number or a truth value, which agents take as the string of a variable.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// Reads a file as leniently as an agent does: a byte order mark or a byte that is not UTF-8 does not hide its settings.
+fn text(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    let file = disk::open_named(path).ok()?;
+    file.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    Some(text.trim_start_matches('\u{feff}').to_owned())
 }
 
 fn read(path: &Path) -> Option<Value> {
-    let mut text = String::new();
-    let file = disk::open_named(path).ok()?;
-    file.take(MAX_FILE).read_to_string(&mut text).ok()?;
+    let text = text(path)?;
     match path.extension()?.to_str()? {
         "toml" => toml::from_str(&text).ok(),
         "yaml" => Some(lines(&text)),
@@ -163,7 +311,62 @@ fn found(value: &Value, keys: &[impl AsRef<str>], model: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::agents;
     use serde_json::json;
+
+    #[test]
+    fn places_are_compared_by_host_and_port() {
+        assert_eq!(place("https://API.example/v1?x"), "api.example");
+        assert_eq!(place("http://localhost:8787/v1"), place("127.0.0.1:8787"));
+        assert_ne!(place("http://127.0.0.1:8787"), place("http://127.0.0.1:8788"));
+    }
+
+    const PROXY: &str = "http://127.0.0.1:8787";
+
+    /// The bypassing settings in an agent's file with this content.
+    fn bypasses(agent: &str, content: &Value) -> Vec<String> {
+        let rows = &agents::find(agent).unwrap().overriding;
+        let values = overriding_in(rows, "FILE", content).into_iter();
+        let bypassing = values.filter(|value| value.bypasses(PROXY));
+        bypassing
+            .map(|value| format!("{} is {}", value.setting, value.value))
+            .collect()
+    }
+
+    #[test]
+    fn settings_that_lead_past_the_proxy_are_found() {
+        let claude = |name: &str, value: Value| bypasses("claude", &json!({"env": {name: value}}));
+        let url = "ANTHROPIC_BASE_URL";
+        for elsewhere in ["http://127.0.0.1:1", "https://127.0.0.1:8787.example/", "", "x"] {
+            let setting = format!("env.ANTHROPIC_BASE_URL in FILE is {elsewhere}");
+            assert_eq!(claude(url, elsewhere.into()), [setting]);
+        }
+        assert_eq!(claude(url, "http://localhost:8787/u/other".into()), [""; 0]);
+        for on in [json!("1"), json!(" Yes"), json!(true), json!(1)] {
+            assert_eq!(claude("CLAUDE_CODE_USE_VERTEX", on.clone()).len(), 1, "{on}");
+        }
+        for off in [json!("0"), json!(""), json!(false), json!({}), Value::Null] {
+            assert_eq!(claude("CLAUDE_CODE_USE_BEDROCK", off), [""; 0]);
+        }
+        let opencode = json!({"provider": {"openai": {"options": {"baseURL": "https://gateway.example"}}}});
+        assert_eq!(bypasses("opencode", &opencode).len(), 1);
+        assert_eq!(bypasses("codex", &opencode), [""; 0]);
+    }
+
+    #[test]
+    fn an_option_is_found_in_both_forms_before_the_prompt() {
+        let found = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            option_values("--settings", &words).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found(&["-p", "--settings", "a.json", "--settings={}"]),
+            ["a.json", "{}"]
+        );
+        for none in [&["--settings"][..], &["--settings-x=1"], &["--", "--settings=a"]] {
+            assert_eq!(found(none), [""; 0]);
+        }
+    }
 
     #[test]
     fn numbers_are_found_at_their_keys_with_the_models_names() {

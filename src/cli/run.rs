@@ -9,7 +9,7 @@ use std::process::Command;
 use clap::Args as ClapArgs;
 
 use super::agents::{self, AgentSetup, ConfigContent, ConfigFile};
-use super::declared::{self, OwnUrl};
+use super::declared::{self, OwnUrl, place};
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::{Out, visible};
 use super::running::{self, Process, StartedWith};
@@ -254,6 +254,7 @@ struct AgentRun<'a> {
 impl AgentRun<'_> {
     /// Runs the agent and returns its exit code.
     fn to_its_end(&self) -> CliResult<u8> {
+        self.check_overriding()?;
         let (mut directory, mut path) = (None, String::new());
         let url = self.url();
         if let Some(file) = &self.agent.file {
@@ -275,7 +276,7 @@ impl AgentRun<'_> {
         command.envs(pauses(self.agent, self.config).map(|(name, value)| (name, value)));
         // The arguments set baton's base URL, so they are left out if a URL of the user's files stays.
         let mut replaces = true;
-        for theirs in declared::own_urls(self.agent, false) {
+        for theirs in declared::own_urls(self.agent) {
             replaces &= self.replaces(&theirs)?;
         }
         if replaces {
@@ -313,6 +314,20 @@ impl AgentRun<'_> {
             io::IsTerminal::is_terminal(&io::stdin()) && io::IsTerminal::is_terminal(&io::stdout());
         let first: Vec<_> = self.start.first.iter().map(OsString::from).collect();
         !has_terminal || self.agent.is_headless(&first) || self.agent.is_headless(self.start.own)
+    }
+
+    /// Fails if the agent's configuration would send its requests past the proxy.
+    fn check_overriding(&self) -> CliResult {
+        let words: Vec<_> = self.start.first.iter().map(OsString::from).collect();
+        let words = [&words, self.start.own].concat();
+        let values = declared::overriding_values(self.agent, &words);
+        match values.iter().find(|value| value.bypasses(&self.proxy.data)) {
+            None => Ok(()),
+            Some(value) => {
+                let (message, help) = value.problem(&self.proxy.data);
+                Err(Exit::CONFIG.with_help(visible(&message), visible(&help)))
+            }
+        }
     }
 
     /// Whether baton's URL replaces the user's.
@@ -369,14 +384,6 @@ const UPSTREAMS: &[(&str, &[&str])] = &[
     ("GOOGLE_", &["gemini"]),
     ("CODE_ASSIST_", &["codeassist"]),
 ];
-
-/// Host and port of a URL, normalized for comparison.
-pub(super) fn place(url: &str) -> String {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // Both names reach the same listener.
-    place.to_ascii_lowercase().replace("localhost", "127.0.0.1")
-}
 
 /// Writes an agent's config file into `directory` and returns its path.
 pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliResult<String> {
@@ -446,10 +453,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_compared_by_host_and_port() {
-        assert_eq!(place("https://API.example/v1?x"), "api.example");
-        assert_eq!(place("http://localhost:8787/v1"), place("127.0.0.1:8787"));
-        assert_ne!(place("http://127.0.0.1:8787"), place("http://127.0.0.1:8788"));
+    fn a_port_is_read_from_the_end_of_a_url() {
         assert_eq!(port("http://127.0.0.1:8787"), Some(8787));
         assert_eq!(port("http://[::1]:1"), Some(1));
     }

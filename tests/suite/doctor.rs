@@ -140,6 +140,8 @@ async fn a_running_proxy_is_recognised_and_a_killed_one_is_reported() {
     let findings = machine.findings(0, &[("ANTHROPIC_BASE_URL", &data)]);
     assert_contains(finding(&findings, "ports", "server.listen").1, "in use by baton");
     assert_finding(&findings, "agents", "Claude Code", "ok", "by ANTHROPIC_BASE_URL");
+    let findings = machine.findings(0, &[("CLAUDE_CODE_USE_BEDROCK", "1")]);
+    assert_finding(&findings, "agents", "Claude Code", "warning", "USE_BEDROCK is 1");
     program.child.kill().unwrap();
     program.child.wait().unwrap();
     let findings = machine.findings(0, &[("ANTHROPIC_BASE_URL", &data)]);

@@ -89,6 +89,13 @@ fn the_table_is_read_and_each_setting_names_its_place() {
             let in_file = !setting.file.is_empty() && !setting.keys.is_empty();
             assert!(in_file || setting.environment.is_some(), "{setting:?}");
         }
+        let overriding = &agent.overriding;
+        assert!(
+            overriding
+                .files
+                .iter()
+                .all(|row| !row.file.is_empty() && row.keys.is_empty())
+        );
         let sign_ins = &agent.unreached;
         assert!(
             sign_ins

@@ -320,15 +320,13 @@ fn installed() -> impl Iterator<Item = (&'static AgentSetup, PathBuf)> {
 fn destination(installation: &Installation, agent: &'static AgentSetup, path: &Path) -> Finding {
     let (subject, path) = (agent.title.as_str(), path.display());
     let url = proxy_url(installation);
-    let is_baton = |theirs: &&OwnUrl| run::place(&theirs.url) == run::place(&url);
-    let (overriding, replaced) = (declared::own_urls(agent, true), replaced_urls(agent, &url));
-    if let Some(OwnUrl {
-        setting, url: theirs, ..
-    }) = overriding.iter().find(|theirs| !is_baton(theirs))
-    {
-        let message = format!("{setting} is {theirs}, which takes precedence over `baton run`");
-        return Finding::warning(subject, message, format!("remove it, or set it to {url}"));
+    let overriding = declared::overriding_values(agent, &[]);
+    if let Some(value) = overriding.iter().find(|value| value.bypasses(&url)) {
+        let (message, help) = value.problem(&url);
+        return Finding::warning(subject, message, help);
     }
+    let is_baton = |theirs: &&OwnUrl| declared::place(&theirs.url) == declared::place(&url);
+    let replaced = replaced_urls(agent, &url);
     let is_elsewhere = |theirs: &&OwnUrl| !is_baton(theirs) && !is_upstream(&installation.config, theirs);
     if let Some(theirs) = replaced.iter().find(is_elsewhere) {
         let help = match theirs.upstreams.first() {
@@ -342,15 +340,19 @@ fn destination(installation: &Installation, agent: &'static AgentSetup, path: &P
         return Finding::warning(subject, message, help);
     }
     let is_running = matches!(installation.running, RunState::Running(_));
-    match overriding.iter().chain(&replaced).find(is_baton) {
+    let replaced = replaced.iter().filter(is_baton).map(|theirs| &theirs.setting);
+    match overriding
+        .iter()
+        .map(|value| &value.setting)
+        .chain(replaced)
+        .next()
+    {
         None => {
             let message = format!("{path}; goes through baton with `baton run {}`", agent.name);
             Finding::ok(subject, message)
         }
-        Some(OwnUrl { setting, .. }) if is_running => {
-            Finding::ok(subject, format!("{path}; pointed at baton by {setting}"))
-        }
-        Some(OwnUrl { setting, .. }) => {
+        Some(setting) if is_running => Finding::ok(subject, format!("{path}; pointed at baton by {setting}")),
+        Some(setting) => {
             let message = format!("pointed at baton by {setting}, but no proxy is running");
             let help = "start `baton serve`, or have it started at login: `baton service install`";
             Finding::warning(subject, message, help)
@@ -364,14 +366,14 @@ fn replaced_urls(agent: &'static AgentSetup, url: &str) -> Vec<OwnUrl> {
     // Other variables do not direct requests.
     let directing = set.iter().filter(|(_, value)| value.starts_with(url));
     let variables = directing.filter_map(|(name, _)| run::own_variable(name));
-    variables.chain(declared::own_urls(agent, false)).collect()
+    variables.chain(declared::own_urls(agent)).collect()
 }
 
 /// Whether a URL is one that baton sends to, so that `baton run` replaces it.
 fn is_upstream(config: &Config, theirs: &OwnUrl) -> bool {
     let named = theirs.upstreams.iter();
     let mut known = named.filter_map(|name| config.upstreams.get(*name));
-    known.any(|upstream| run::place(&upstream.base_url) == run::place(&theirs.url))
+    known.any(|upstream| declared::place(&upstream.base_url) == declared::place(&theirs.url))
 }
 
 /// URL of the running proxy, else the configured one.
