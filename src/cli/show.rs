@@ -110,7 +110,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> CliResult {
     }
     let exchange = query.exchange(&id)?.ok_or_else(|| no_such_exchange(&id))?;
     if what.curl {
-        let line = curl_line(&config, &exchange, leg.unwrap_or(0))?;
+        let line = curl_line(args, &config, &exchange)?;
         return out.line(line);
     }
     if args.json {
@@ -392,19 +392,21 @@ const OF_THE_CLIENT: [&str; 6] = [
     "user-agent",
 ];
 
-/// Formats a shell line that sends the request of a leg (counted from 0) again, with the body from `baton
-/// show`.
-fn curl_line(config: &Config, exchange: &ExchangeDetail, leg: u32) -> CliResult<String> {
+/// Formats a shell line that sends the request of a leg again, with the body from `baton show`.
+fn curl_line(args: &ShowExchangeArgs, config: &Config, exchange: &ExchangeDetail) -> CliResult<String> {
     let row = &exchange.exchange;
+    // Legs count from 1 for users and from 0 in the file.
+    let leg = args.leg.unwrap_or(1) - 1;
     let sent = exchange.legs.iter().find(|found| found.n == leg);
     let sent = sent.ok_or_else(|| Exit::NO_INPUT.failure("nothing was sent upstream in this exchange"))?;
     let url = sent.sent.url.as_str();
     let method = row.route.as_deref().and_then(|route| route.split_once(' '));
     let quoted = |word: &str| ShellSyntax::Sh.quoted(word);
     let mut line = format!(
-        "baton show {} --sent --leg {} | curl -sS -X {} {}",
+        "baton show {} --sent --leg {}{} | curl -sS -X {} {}",
         row.id,
         leg + 1,
+        args.state.options(),
         quoted(method.map_or("POST", |(method, _)| method)),
         quoted(&[url, query(url)].concat())
     );

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::Args as ClapArgs;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::shells::ShellSyntax;
 use baton_core::text::date::PeriodStart;
 
 /// Help of `--config`, with the location that [`super::config_file`] uses.
@@ -45,6 +46,18 @@ pub(super) struct StateArgs {
     pub(super) state_dir: Option<String>,
 }
 
+impl StateArgs {
+    /// The given options as words of a shell line, each after a space, so that another command uses the same state.
+    pub(super) fn options(&self) -> String {
+        let config = self.config.as_ref().map(|file| file.display().to_string());
+        let given = [("--config", config), ("--state-dir", self.state_dir.clone())];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        given
+            .map(|(name, value)| format!(" {name} {}", ShellSyntax::Sh.quoted(&value)))
+            .collect()
+    }
+}
+
 /// Parses a whole number. The standard library's error mentions digits, which confuses users.
 pub(super) fn number<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "not a number from 0")
@@ -76,6 +89,19 @@ pub(super) fn leg(text: &str) -> Result<u32, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_command_is_given_the_same_state() {
+        let options = |config: Option<&str>, state_dir: Option<&str>| {
+            let (config, state_dir) = (config.map(PathBuf::from), state_dir.map(str::to_owned));
+            StateArgs { config, state_dir }.options()
+        };
+        assert_eq!(options(None, None), "");
+        assert_eq!(
+            options(Some("/etc/baton.toml"), Some("my state")),
+            " --config /etc/baton.toml --state-dir 'my state'"
+        );
+    }
 
     #[test]
     fn a_wrong_number_is_named_as_such() {

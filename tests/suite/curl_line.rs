@@ -25,6 +25,10 @@ async fn the_line_for_a_shell_names_no_credential_and_works() {
         let line = String::from_utf8(output.stdout).unwrap();
         assert_contains(&line, "_API_KEY\"");
         assert_begins(&line, "baton show ");
+        assert_contains(
+            &line,
+            &format!(" --leg 2 --state-dir {} | ", run.dir.path().display()),
+        );
 
         let journal = JournalReader::open(run.dir.path()).unwrap().unwrap();
         let sent = journal.body(&id, BodySide::Sent(1)).unwrap().unwrap();
