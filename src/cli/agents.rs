@@ -128,6 +128,22 @@ pub(super) struct Setup {
     pub(super) arguments: Vec<String>,
 }
 
+/// Upstreams of an agent's URL or key in a variable, by the prefix of the variable's name.
+const UPSTREAMS: &[(&str, &[&str])] = &[
+    ("ANTHROPIC_", &["anthropic"]),
+    ("OPENAI_", &["openai"]),
+    ("CODEX_", &["openai"]),
+    ("GEMINI_", &["gemini"]),
+    ("GOOGLE_", &["gemini"]),
+    ("CODE_ASSIST_", &["codeassist"]),
+];
+
+/// Names of the upstreams that the URL or key in a variable is for; `None` for any other variable.
+pub(super) fn upstreams_for(variable: &str) -> Option<&'static [&'static str]> {
+    let row = UPSTREAMS.iter().find(|(prefix, _)| variable.starts_with(prefix));
+    row.map(|(_, upstreams)| *upstreams)
+}
+
 /// The agents of the table.
 pub(super) fn known() -> &'static [AgentSetup] {
     &TABLE.agent

@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
-use super::agents::{self, AgentSetup};
+use super::agents::{self, AgentSetup, Setup};
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::{Out, shown, table, visible};
 use super::shells::ShellSyntax;
@@ -114,10 +114,10 @@ fn add(args: &AddArgs, out: &mut Out) -> CliResult {
     let key = key.reveal();
     let url = args.url.clone().unwrap_or_else(|| client_url(&config));
     let url = url.trim_end_matches('/');
+    let agents = remote_agents(&config, url);
     if args.json {
-        let settings = remote_agents().map(|agent| {
-            let setup = agent.setup(url, url, "");
-            let keys = agent.keys.iter().map(|name| (name.as_str(), key));
+        let settings = agents.map(|RemoteAgent { agent, keys, setup }| {
+            let keys = keys.into_iter().map(|name| (name, key));
             let own = setup.variables.iter();
             let all = own.map(|(name, value)| (*name, value.as_str())).chain(keys);
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.into());
@@ -132,25 +132,49 @@ fn add(args: &AddArgs, out: &mut Out) -> CliResult {
     }
     out.line(format_args!("client {} added in {}", args.name, shown(&file)))?;
     out.line(format_args!("key, shown only now: {key}"))?;
+    let lines: Vec<_> = agents.map(|remote| command(&remote, key)).collect();
+    if lines.is_empty() {
+        return out.line("no known agent sends to the upstreams of the config");
+    }
     out.line(format_args!("\nHow {} starts an agent:", args.name))?;
-    out.lines(remote_agents().map(|agent| command(agent, url, key)))
+    out.lines(lines)
 }
 
-/// The agents that need nothing but variables and arguments.
-fn remote_agents() -> impl Iterator<Item = &'static AgentSetup> {
-    agents::known()
-        .iter()
-        // A config file would have to be written on the client's machine.
-        .filter(|agent| agent.file.is_none() && !agent.keys.is_empty())
+/// An agent that needs nothing but variables and arguments, for a client of the proxy.
+struct RemoteAgent {
+    agent: &'static AgentSetup,
+    /// Variables for the client's key.
+    keys: Vec<&'static str>,
+    setup: Setup,
+}
+
+/// The agents that can reach an upstream of the config through the proxy at `url`, with their variables for those.
+fn remote_agents(config: &Config, url: &str) -> impl Iterator<Item = RemoteAgent> {
+    let is_reached = |name: &str| {
+        let upstreams = agents::upstreams_for(name);
+        upstreams.is_none_or(|names| names.iter().any(|name| config.upstreams.contains_key(*name)))
+    };
+    // A config file would have to be written on the client's machine.
+    let agents = agents::known().iter().filter(|agent| agent.file.is_none());
+    let agents = agents.map(move |agent| {
+        let keys = agent.keys.iter().map(String::as_str);
+        let mut setup = agent.setup(url, url, "");
+        setup.variables.retain(|(name, _)| is_reached(name));
+        RemoteAgent {
+            agent,
+            keys: keys.filter(|name| is_reached(name)).collect(),
+            setup,
+        }
+    });
+    agents.filter(|remote| !remote.keys.is_empty())
 }
 
 /// Formats the command line that starts an agent with a client's key.
-fn command(agent: &'static AgentSetup, url: &str, key: &str) -> String {
-    let setup = agent.setup(url, url, "");
+fn command(RemoteAgent { agent, keys, setup }: &RemoteAgent, key: &str) -> String {
     // The proxy's URL without a path is for programs that the agent starts.
     let own = setup.variables.iter().filter(|(name, _)| *name != agents::URL);
     let own = own.map(|(name, value)| format!("{name}={}", ShellSyntax::Sh.quoted(value)));
-    let keys = agent.keys.iter().map(|name| format!("{name}={key}"));
+    let keys = keys.iter().map(|name| format!("{name}={key}"));
     let arguments = setup.arguments.iter().map(|word| ShellSyntax::Sh.quoted(word));
     let name = [agent.name.clone()];
     let words: Vec<_> = own.chain(keys).chain(name).chain(arguments).collect();
@@ -253,4 +277,50 @@ fn remove(args: &RemoveArgs, out: &mut Out) -> CliResult {
     out.line(format_args!(
         "what is stored of it stays until `baton store forget --client {name}`"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_state::config::{Environment, Flags};
+
+    /// Command lines for a client of a proxy with only these upstreams.
+    fn commands(upstreams: &[&str]) -> Vec<String> {
+        let mut config = Config::from_text(None, &Environment::default(), &Flags::default()).unwrap();
+        config
+            .upstreams
+            .retain(|name, _| upstreams.contains(&name.as_str()));
+        let agents = remote_agents(&config, "https://baton.test");
+        agents.map(|remote| command(&remote, "KEY")).collect()
+    }
+
+    #[test]
+    fn a_client_gets_the_lines_that_work_with_the_upstreams() {
+        let lines = commands(&["anthropic"]);
+        let agents = lines.iter().map(|line| line.rsplit(' ').next().unwrap());
+        assert_eq!(
+            agents.collect::<Vec<_>>(),
+            ["claude", "opencode", "qwen", "goose"]
+        );
+        let others = ["OPENAI_", "GOOGLE_", "GEMINI_"];
+        assert!(
+            lines
+                .iter()
+                .all(|line| !others.iter().any(|name| line.contains(name))),
+            "{lines:?}"
+        );
+        let gemini = commands(&["gemini"]);
+        assert_eq!(
+            gemini[0],
+            "  GOOGLE_GEMINI_BASE_URL=https://baton.test GEMINI_API_KEY=KEY gemini"
+        );
+        let openai = commands(&["openai"]);
+        assert!(
+            openai
+                .iter()
+                .any(|line| line.contains("CODEX_API_KEY=KEY codex -c")),
+            "{openai:?}"
+        );
+        assert_eq!(commands(&["plan"]), [""; 0]);
+    }
 }

@@ -369,21 +369,12 @@ impl AgentRun<'_> {
 /// The user's value of a variable, if it is a URL that baton can replace.
 pub(super) fn own_variable(name: &str) -> Option<OwnUrl> {
     let url = std::env::var(name).ok().filter(|value| value.contains("://"))?;
-    let (_, upstreams) = UPSTREAMS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
     Some(OwnUrl {
         setting: name.to_owned(),
         url,
-        upstreams: upstreams.to_vec(),
+        upstreams: agents::upstreams_for(name)?.to_vec(),
     })
 }
-
-/// Upstreams that stand for the URL in a variable, by the prefix of the variable's name.
-const UPSTREAMS: &[(&str, &[&str])] = &[
-    ("ANTHROPIC_", &["anthropic"]),
-    ("OPENAI_", &["openai"]),
-    ("GOOGLE_", &["gemini"]),
-    ("CODE_ASSIST_", &["codeassist"]),
-];
 
 /// Writes an agent's config file into `directory` and returns its path.
 pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliResult<String> {
