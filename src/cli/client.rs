@@ -12,8 +12,9 @@ use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::{Out, shown, table, visible};
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
-use super::{doctor, invalid, load_state, read, running, state_flags};
+use super::{block_on, doctor, invalid, load_state, read, running, state_flags};
 use baton_state::config::{ClientKey, Config, Problem, client_files};
+use baton_state::store::{self, HandoffFilter};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -111,6 +112,7 @@ fn add(args: &AddArgs, out: &mut Out) -> CliResult {
         io::ErrorKind::AlreadyExists => taken(&args.name),
         _ => Exit::CANNOT_CREATE.failure(format!("failed to write {}: {error}", shown(&file))),
     })?;
+    warn_of_stored(args, &config);
     let key = key.reveal();
     let url = args.url.clone().unwrap_or_else(|| client_url(&config));
     let url = url.trim_end_matches('/');
@@ -138,6 +140,28 @@ fn add(args: &AddArgs, out: &mut Out) -> CliResult {
     }
     out.line(format_args!("\nHow {} starts an agent:", args.name))?;
     out.lines(lines)
+}
+
+/// Reports handoffs that an earlier client of this name has left, because the new one can resume them.
+fn warn_of_stored(args: &AddArgs, config: &Config) {
+    let name = &args.name;
+    let handoffs = block_on(async {
+        let store = store::open_for_reading(&config.store, &config.state_dir)?;
+        let filter = HandoffFilter {
+            principal: Some(name.clone()),
+            limit: 1,
+            ..HandoffFilter::everything()
+        };
+        Ok(store.handoffs(&filter).await?)
+    });
+    // A store that cannot be read here, as without its secrets, does not keep a client from being added.
+    if handoffs.is_ok_and(|handoffs| !handoffs.is_empty()) {
+        let options = args.state.options();
+        let _ = Out::stderr().line(format_args!(
+            "baton: handoffs of an earlier client {name} are stored, and this one can use them; before you give it the key, delete them: \
+             baton store forget{options} --client {name}"
+        ));
+    }
 }
 
 /// An agent that needs nothing but variables and arguments, for a client of the proxy.

@@ -107,6 +107,24 @@ async fn a_client_is_forgotten_everywhere_and_the_other_is_not() {
     let (config, provider, messages) = served(dir.path(), &state, "").await;
     assert_eq!(CLIENTS.map(|client| kept(&state, client)), [[true; 2]; 2]);
 
+    // A new client of this name would have her handoffs, until they are deleted.
+    let text = fs::read_to_string(&config).unwrap();
+    let (settings, _) = text.split_once("[[clients]]").unwrap();
+    let without = dir.path().join("without.toml");
+    let clients = format!(
+        "server.clients_dir = '{}'\n",
+        dir.path().join("clients").display()
+    );
+    fs::write(&without, clients + settings).unwrap();
+    let said_to_forget = || {
+        let added = baton_over(&without, &state, &["client", "add", "ada"]);
+        fs::remove_file(dir.path().join("clients/ada.toml")).unwrap();
+        String::from_utf8(added.stderr)
+            .unwrap()
+            .contains("--client ada\n")
+    };
+    assert!(said_to_forget());
+
     let listed = forget(&config, &state, &["--client", "ada", "--dry-run"]);
     assert_eq!(
         CLIENTS.map(|client| kept(&state, client)),
@@ -128,6 +146,7 @@ async fn a_client_is_forgotten_everywhere_and_the_other_is_not() {
         memchr::memmem::find(&names, b"ada--").is_none(),
         "no directory or ledger of hers"
     );
+    assert!(!said_to_forget());
     let again = forget(&config, &state, &["--client", "ada"]);
     assert_eq!((&again["records"], &again["exchanges"]), (&json!({}), &json!(0)));
 
