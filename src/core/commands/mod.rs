@@ -44,6 +44,8 @@ pub enum ChatCommand<'a> {
     Stop,
     /// Shows the help.
     Help,
+    /// A subcommand of `handoff` with arguments that it does not take: the text after `handoff`.
+    Misused(&'a str),
     /// An unknown word.
     Unknown(&'a str),
 }
@@ -123,27 +125,49 @@ fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
     is_word.then_some((word, rest.trim()))
 }
 
-/// Parses the part after `handoff`. Anything that is not a subcommand is the goal of a handoff.
+/// Parses the part after `handoff`. Anything that does not begin with the word of a command is the goal of a handoff.
 fn handoff(rest: &str) -> ChatCommand<'_> {
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (word, argument) = rest.split_at(end);
     let argument = argument.trim();
-    // A goal may begin with the same word, so a subcommand with more arguments than it takes is a goal.
     let alone = argument.is_empty();
+    let is_word = !argument.contains(char::is_whitespace);
     match word.to_ascii_lowercase().as_str() {
         "status" if alone => ChatCommand::Status,
-        "undo" if !argument.contains(char::is_whitespace) => ChatCommand::Undo((!alone).then_some(argument)),
-        "resume" if !argument.contains(char::is_whitespace) => ChatCommand::Resume(argument),
-        "topic" if !argument.contains(char::is_whitespace) => {
-            ChatCommand::Topic((!alone).then_some(argument))
-        }
+        "undo" if is_word => ChatCommand::Undo((!alone).then_some(argument)),
+        "resume" if is_word => ChatCommand::Resume(argument),
+        "topic" if is_word => ChatCommand::Topic((!alone).then_some(argument)),
         "accept" if alone => ChatCommand::Accept(None),
         "edit" if !alone => ChatCommand::Accept(Some(argument)),
         "reject" if alone => ChatCommand::Reject,
         "cancel" if alone => ChatCommand::Cancel,
         "help" if alone => ChatCommand::Help,
+        // A handoff costs a request and cuts the history, so it is not made by a mistyped subcommand.
+        "status" | "undo" | "resume" | "topic" | "accept" | "edit" | "reject" | "cancel" | "help"
+        | "pins" | "unpin" => ChatCommand::Misused(rest),
+        // Goals begin with these words: "stop mocking the store".
+        "pin" | "go" | "stop" if alone => ChatCommand::Misused(rest),
         _ => ChatCommand::HandOver(rest),
     }
+}
+
+/// Replies to a subcommand of `handoff` with arguments that it does not take. `rest` is the text after `handoff`.
+pub fn misused(prefix: &str, rest: &str) -> String {
+    let word = rest
+        .split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let is_meant = |usage: &str| {
+        let usage = usage.strip_prefix("handoff ").unwrap_or(usage);
+        usage.split(' ').next() == Some(word.as_str())
+    };
+    let meant = COMMANDS.iter().find(|(usage, _)| is_meant(usage));
+    let (usage, does) = meant.unwrap_or(&("help", "the list of commands"));
+    format!(
+        "nothing was done: the command is `{prefix}{usage}` ({does}). \
+         For a goal that begins with \"{word}\", write `{prefix}handoff -- GOAL`."
+    )
 }
 
 /// Names the topic, or shows the present one. `declared` is the topic that the request declares.
@@ -262,10 +286,6 @@ mod tests {
                 "::handoff topic importer",
                 Some(ChatCommand::Topic(Some("importer"))),
             ),
-            (
-                "::handoff topic of the importer",
-                Some(ChatCommand::HandOver("topic of the importer")),
-            ),
             ("::handoff accept", Some(ChatCommand::Accept(None))),
             (
                 "::handoff edit # Goal\nIt.",
@@ -273,16 +293,16 @@ mod tests {
             ),
             ("::handoff reject", Some(ChatCommand::Reject)),
             (
-                "::handoff accept all of it",
-                Some(ChatCommand::HandOver("accept all of it")),
-            ),
-            (
                 "::handoff --no-git the tests",
                 Some(ChatCommand::HandOver("--no-git the tests")),
             ),
             (
-                "::handoff status of the tests",
-                Some(ChatCommand::HandOver("status of the tests")),
+                "::handoff -- status of the tests",
+                Some(ChatCommand::HandOver("-- status of the tests")),
+            ),
+            (
+                "::handoff stop mocking the store",
+                Some(ChatCommand::HandOver("stop mocking the store")),
             ),
             (
                 "::pin Never touch\nthe schema.",
@@ -308,6 +328,37 @@ mod tests {
         assert_eq!(parse("!!pins", "!!"), Some(ChatCommand::Pins));
         assert_eq!(parse("::pins", ""), None, "switched off");
         assert_eq!(parse("pins", ""), None);
+    }
+
+    #[test]
+    fn a_subcommand_with_arguments_that_it_does_not_take_hands_nothing_over() {
+        for (rest, usage) in [
+            ("status please", "`::handoff status`"),
+            ("Status of\nthe tests", "`::handoff status`"),
+            ("undo the last one", "`::handoff undo [ID]`"),
+            ("resume the work", "`::handoff resume ID`"),
+            ("topic my topic", "`::handoff topic [NAME]`"),
+            ("accept it", "`::handoff accept`"),
+            ("edit", "`::handoff edit TEXT`"),
+            ("reject that", "`::handoff reject`"),
+            ("cancel that", "`::handoff cancel`"),
+            ("help me", "`::help`"),
+            ("pins", "`::pins`"),
+            ("pins now", "`::pins`"),
+            ("unpin 2", "`::unpin N`"),
+            ("pin", "`::pin TEXT`"),
+            ("go", "`::go [DOLLARS]`"),
+            ("stop", "`::stop`"),
+        ] {
+            let text = format!("::handoff {rest}");
+            assert_eq!(parse(&text, "::"), Some(ChatCommand::Misused(rest)), "{rest}");
+            let reply = misused("::", rest);
+            assert!(reply.starts_with("nothing was done"), "{reply}");
+            assert!(
+                reply.contains(usage) && reply.contains("`::handoff -- GOAL`"),
+                "{reply}"
+            );
+        }
     }
 
     #[test]

@@ -63,7 +63,8 @@ async fn outcome(exchange: &Exchange) -> StoreResult<Outcome> {
                 | ChatCommand::Topic(_)
                 | ChatCommand::Status
                 | ChatCommand::Stop
-                | ChatCommand::Help),
+                | ChatCommand::Help
+                | ChatCommand::Misused(_)),
             ) => match step(exchange, command, prefix).await? {
                 CommandStep::Reply(reply) => reply.text,
                 // None of these commands hands off.

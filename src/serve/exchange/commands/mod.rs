@@ -17,8 +17,8 @@ use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
 use crate::state::store::StoreResult;
 use baton_core::commands::{
-    self, CarriedTexts, ChatCommand, CommandReply, Status, help, parse, pin, pins_listed, topic, unknown,
-    unpin,
+    self, CarriedTexts, ChatCommand, CommandReply, Status, help, misused, parse, pin, pins_listed, topic,
+    unknown, unpin,
 };
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
@@ -105,6 +105,7 @@ pub(super) async fn step(
         },
         ChatCommand::Stop => brake::stop(exchange).await?,
         ChatCommand::Help => CommandReply::new(help(prefix)),
+        ChatCommand::Misused(rest) => CommandReply::new(misused(prefix, rest)),
         ChatCommand::Unknown(word) => {
             CommandReply::new(unknown(prefix, word, closest_name(word, commands::WORDS)))
         }
