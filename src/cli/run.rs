@@ -158,7 +158,13 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     // An error of the agent is returned only after this, so that the proxy can stop in any case.
     let is_complete = stay.leave(&proxy);
     let code = ended?;
-    (start.at_exit)(&config, &id, is_complete);
+    // The user may have switched handoffs off since.
+    if let Ok(now) = load_state(state, &[]) {
+        config.handoff.inject = now.handoff.inject;
+    }
+    if !start.shadow {
+        (start.at_exit)(&config, &id, is_complete);
+    }
     tell_stop(&config, &id);
     match code {
         0 => Ok(()),

@@ -294,9 +294,13 @@ async fn switched_off_a_session_leaves_nothing() {
         "handoff.documents = false\n",
         "journal.enabled = false\n",
         "store.kind = 'memory'\n",
+        "handoff.inject = 'never'\n",
+        "handoff.inject = 'shadow'\n",
+        "",
     ] {
         let scene = Scene::with(model, more).await;
-        let (run, url) = scene.waiting("claude", &[]);
+        let flags: &[&str] = if more.is_empty() { &["--shadow"] } else { &[] };
+        let (run, url) = scene.waiting("claude", flags);
         ask(&url, "one", &work(&scene.path("gone"), "Go on.")).await;
         let ran = run.goes();
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{more}");

@@ -19,7 +19,7 @@ use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, SessionReader};
 use baton_core::record::{Handoff, HandoffId, HandoffOrigin, LOCAL};
 use baton_core::text::units::brief;
-use baton_state::config::{Config, StoreKind};
+use baton_state::config::{Config, InjectPolicy, StoreKind};
 use baton_state::files::documents;
 use baton_state::journal::JournalReader;
 use baton_state::store::records::{RecordKind, StoredRecord};
@@ -42,7 +42,8 @@ const LATEST: usize = 8;
 /// Prints their directories. A failure is only reported, because the agent has ended already.
 pub(in crate::cli) fn at_exit(config: &Config, run: &str, is_complete: bool) {
     let policy = &config.documents;
-    if !(policy.enabled && policy.at_exit) || config.store.kind == StoreKind::Memory {
+    let is_off = matches!(config.handoff.inject, InjectPolicy::Never | InjectPolicy::Shadow);
+    if is_off || !(policy.enabled && policy.at_exit) || config.store.kind == StoreKind::Memory {
         return;
     }
     if let Err(failure) = write_all(config, run, is_complete) {
