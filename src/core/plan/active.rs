@@ -3,10 +3,12 @@
 
 use std::ops::Range;
 
+use crate::commands;
 use crate::marker::sentinel::SealedBody;
 use crate::record::{CutPoint, Handoff, HandoffId, KeptTurns, LEFT_OUT_KEPT, ResponseOrigin};
 use crate::rewrite::notes::UndoneHandoffs;
 use crate::rewrite::{Candidate, RequestReading, left_out, preamble};
+use crate::text::json;
 use crate::text::splice::Edit;
 use crate::wire::View;
 
@@ -247,11 +249,14 @@ impl CutTargetLookup<'_> {
     /// Finds a later handoff whose response the agent interrupted and left out.
     ///
     /// The transcript then continues the request that made the handoff, with new text. `after` is the turn of
-    /// the sentinel in force. Also returns the cut points of the conversation that this one was forked from.
+    /// the sentinel in force. `has_unanswered` tells whether a command without a reply was removed: a handoff that
+    /// the user commanded needs its command. Also returns the cut points of the conversation that this one was
+    /// forked from.
     pub(super) fn left_out(
         &self,
         after: Option<usize>,
         undone: &UndoneHandoffs,
+        has_unanswered: bool,
     ) -> Known<(Option<Active>, Vec<CutPoint>)> {
         let view = &self.reading.view;
         let Some(live) = &self.records.conversation else {
@@ -267,12 +272,16 @@ impl CutTargetLookup<'_> {
         let points: Vec<&CutPoint> = listed.iter().map(|point| &**point).chain(&taken_over).collect();
         // Adopted points come last, because a fork is younger than the points of the listed record.
         let points = &points[points.len().saturating_sub(LEFT_OUT_KEPT)..];
-        let not_undone = points.iter().copied().filter(|p| !undone.is_undone(p.handoff));
+        let is_in_force = |p: &&CutPoint| {
+            let has_command = || has_unanswered || self.has_command(view.leading() + p.position.turns);
+            !undone.is_undone(p.handoff) && (!p.before_command || has_command())
+        };
+        let in_force = points.iter().copied().filter(is_in_force);
         let is_relied_on = |point: &CutPoint| {
             let is_copied = taken_over.iter().any(|copied| copied.handoff == point.handoff);
             is_copied || live.relied_on.contains(&point.handoff)
         };
-        let active = match left_out::last_in(view, not_undone, after, is_relied_on) {
+        let active = match left_out::last_in(view, in_force, after, is_relied_on) {
             Some((turn, point)) => self.records.handoff(point.handoff)?.map(|handoff| {
                 let (place, head) = (CutPosition::BeforeTurn(turn), self.head(handoff, None));
                 Active::new(handoff, place, head, self.reading)
@@ -280,6 +289,17 @@ impl CutTargetLookup<'_> {
             None => None,
         };
         Ok((active, taken_over))
+    }
+
+    /// Whether a command stands in this turn, because the agent joins messages of the user.
+    fn has_command(&self, turn: usize) -> bool {
+        let view = &self.reading.view;
+        if turn >= view.turns.len() {
+            return false;
+        }
+        let mut texts = view.content(turn).parts.into_iter().filter_map(|part| part.text);
+        let prefix = self.policy.look.prefix;
+        texts.any(|text| commands::is_command(&json::unescape(view.text(text)), prefix))
     }
 
     /// Finds the cut points of the conversation that this one was forked from, by digests of the positions where

@@ -20,6 +20,8 @@ pub struct RemovedCommands {
     pub original: Option<LocatedBody>,
     /// Whether the user's last message was removed.
     pub is_last: bool,
+    /// Whether a removed command had no reply, because the agent left it out.
+    pub unanswered: bool,
 }
 
 impl RemovedCommands {

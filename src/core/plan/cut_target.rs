@@ -154,7 +154,7 @@ pub(super) fn find(
     let ContinuedOrigin { active, origin } = lookup.previous()?;
     let sentinel = marked.as_ref().and_then(Active::candidate);
     let (at, turn) = sentinel.map(|found| (found.sentinel.at, found.turn)).unzip();
-    let (left_out, taken_over) = lookup.left_out(turn, undone)?;
+    let (left_out, taken_over) = lookup.left_out(turn, undone, pin.taken_out.unanswered)?;
     let relies_on = left_out.as_ref().map(|active| active.id);
     // A left-out response is later than the last sentinel, so it comes first.
     let active = match left_out.or(marked).or(active) {

@@ -294,6 +294,7 @@ impl PlannedRequest<'_> {
             conversation: handoff.conversation.clone(),
             position,
             texts,
+            before_command: self.pin.taken_out.is_last,
             created_ms: handoff.created_ms,
         })
     }

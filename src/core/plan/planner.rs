@@ -129,6 +129,7 @@ impl Planner {
             true => notes::interjected(&call.reading, policy.look),
             false => Vec::new(),
         };
+        let unanswered = taken.is_some() && notes::has_unanswered(&call.reading.view, policy.look);
         Ok(Box::new(move |planner| {
             if let Some(taken) = taken {
                 let Self { call, plan, .. } = planner;
@@ -137,6 +138,7 @@ impl Planner {
                 // The offsets of all sentinels have moved.
                 call.candidates = call.reading.candidates();
                 plan.pin.undone = taken.undone;
+                plan.pin.taken_out.unanswered = unanswered;
                 plan.pin.taken_out.removed = Some(taken.removed);
                 plan.pin.taken_out.original = Some((&before.view).into());
             }

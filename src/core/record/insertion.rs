@@ -116,6 +116,10 @@ pub struct CutPoint {
     pub position: Position,
     /// Fingerprints of the messages since the previous cut, for transcripts that return as a single string.
     pub texts: Vec<u32>,
+    /// Whether the user's command that made the handoff comes next in the agent's transcript. Without it, the user
+    /// has gone back to before the command.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub before_command: bool,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
 }

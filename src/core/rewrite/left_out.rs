@@ -167,6 +167,7 @@ mod tests {
             conversation: "c".to_owned(),
             position: positions::of(view),
             texts: Vec::new(),
+            before_command: false,
             created_ms: 1,
         }
     }

@@ -62,6 +62,11 @@ pub(super) fn unanswered(view: &View, look: NoteSearch<'_>) -> Vec<usize> {
     unanswered
 }
 
+/// Whether the transcript has such a command.
+pub fn has_unanswered(view: &View, look: NoteSearch<'_>) -> bool {
+    !unanswered(view, look).is_empty()
+}
+
 /// Whether a block of text in a user turn may begin with this prefix.
 fn may_begin(view: &View, turn: usize, prefix: &str) -> bool {
     let raw = view.text(view.turns[turn].span);

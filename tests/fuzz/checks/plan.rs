@@ -112,6 +112,7 @@ impl Store<'_> {
             conversation: "c".to_owned(),
             position: self.position.clone(),
             texts: Vec::new(),
+            before_command: false,
             created_ms: 1,
         }
     }

@@ -191,6 +191,7 @@ fn a_copied_cut_point_counts_where_its_conversation_still_lists_it() {
         conversation: "origin".to_owned(),
         position: positions::of(&view(&before)),
         texts: Vec::new(),
+        before_command: false,
         created_ms: 1,
     };
     script.cut_points = vec![point.clone()];
@@ -218,6 +219,7 @@ fn an_older_branch_is_not_cut_at_a_handoff_that_was_made_in_front_of_it() {
         conversation: "c".to_owned(),
         position: positions::of(&view(&before)),
         texts: Vec::new(),
+        before_command: false,
         created_ms: 1,
     };
     script.live().listed.as_mut().unwrap().cut_points = vec![Arc::new(point)];
@@ -227,6 +229,34 @@ fn an_older_branch_is_not_cut_at_a_handoff_that_was_made_in_front_of_it() {
     assert_eq!(script.plan(&next).active(), Some(id));
     script.live().relied_on = vec![id];
     assert_eq!(script.plan(&later).active(), Some(id));
+}
+
+/// A command that made a handoff stays in the transcript, even if the agent leaves out the reply.
+#[test]
+fn a_rewind_to_before_the_command_is_not_cut_at_its_handoff() {
+    let mut script = Script::new();
+    let id = script.handoff(None);
+    let before = [user(BEFORE), model("Yes.")];
+    let point = CutPoint {
+        handoff: id,
+        principal: "local".to_owned(),
+        conversation: "c".to_owned(),
+        position: positions::of(&view(&before)),
+        texts: Vec::new(),
+        before_command: true,
+        created_ms: 1,
+    };
+    script.live().listed.as_mut().unwrap().cut_points = vec![Arc::new(point)];
+    let then = |texts: &[Value]| [&before[..], texts].concat();
+    let command = user("::handoff");
+    assert_eq!(script.plan(&then(&[user("And now?")])).active(), None);
+    assert_eq!(
+        script.plan(&then(&[command.clone(), user("And now?")])).active(),
+        Some(id)
+    );
+    let joined =
+        json!({"role": "user", "content": [command["content"][0], {"type": "text", "text": "And now?"}]});
+    assert_eq!(script.plan(&then(&[joined])).active(), Some(id));
 }
 
 #[test]

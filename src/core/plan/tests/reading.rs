@@ -89,6 +89,7 @@ proptest! {
             conversation: "origin".to_owned(),
             position: positions::of(&view(&messages[..(point + 1).min(messages.len())])),
             texts: Vec::new(),
+            before_command: false,
             created_ms: 1,
         }];
         let mut ahead = script.plan(&messages);

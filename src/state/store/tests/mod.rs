@@ -162,6 +162,7 @@ pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
         conversation: handoff.conversation.clone(),
         position: position(digest),
         texts: vec![0, u32::MAX],
+        before_command: true,
         created_ms: handoff.created_ms,
     }
 }
