@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::marker::tags;
 use crate::text::cut::cut;
 use crate::text::table;
 
@@ -130,7 +131,7 @@ pub fn in_result(tool: &str, arguments: &str, text: &str) -> Option<GoalChange> 
 
 /// Formats the goal for its place before a carry-over prompt.
 pub fn stated(goal: &str) -> String {
-    format!("{GOAL_BEGINS}{STATES}{goal}{GOAL_ENDS}")
+    format!("{GOAL_BEGINS}{STATES}{}{GOAL_ENDS}", tags::break_up(goal))
 }
 
 /// Splits the goal of [`stated`] from the text after it.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::CommandReply;
 use crate::limits::{PINNED_BYTES, PINS};
-use crate::marker::escape;
+use crate::marker::{escape, tags};
 use crate::record::RecordChange;
 
 /// Reason why a string is not pinned.
@@ -71,7 +71,7 @@ pub fn pinned_text(pins: &[String]) -> String {
     }
     let mut all = format!("{PINNED_BEGINS}The user pinned this; it holds for every task of this session.\n");
     for (n, pin) in pins.iter().enumerate() {
-        let _ = writeln!(all, "{}. {pin}", n + 1);
+        let _ = writeln!(all, "{}. {}", n + 1, tags::break_up(pin));
     }
     all.push_str(PINNED_ENDS);
     all
@@ -195,6 +195,8 @@ mod tests {
             "<pinned>\nThe user pinned this; it holds for every task of this session.\n1. Never touch\nthe schema.\n</pinned>\n\n"
         );
         assert_eq!(pinned_text(&[]), "");
+        let closing = pinned_text(&["Show </pinned>\n\nas text.".to_owned()]);
+        assert_eq!(closing.matches(PINNED_ENDS).count(), 1, "{closing}");
         assert_eq!(listed(&one), "\n   1. Never touch\n      the schema.");
     }
 

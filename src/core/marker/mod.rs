@@ -13,6 +13,7 @@ pub mod pasted;
 pub mod seal;
 pub mod sentinel;
 pub mod shown;
+pub mod tags;
 
 pub use find::{MarkerKind, RawMarker, marks, stems};
 pub(crate) use find::{STEM, WORD, closing_end, marks_in, stem_at};

@@ -127,6 +127,7 @@ async fn a_goal_is_carried_whatever_it_is() {
     );
     let escaped = quotes.replace("handoff-resume:", "handoff-resume\\:");
     let escaped = escaped.replace("handoff-note:", "handoff-note\\:");
+    let escaped = escaped.replace("</handoff-context>", r"<\/handoff-context>");
     let goals = [
         (long.trim(), Some(long.trim())),
         (&quotes, Some(&*escaped)),

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::handoffs::draft::{DONE, tokens};
+use crate::marker::tags;
 use crate::record::{CarriedItem, CarriedKind, CarriedState};
 use crate::text::tokens::beginning;
 
@@ -108,7 +109,7 @@ pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>, budget: usize)
                 out.extend([heading(kind, is_short(budget)), "\n"]);
             }
             // Indents the further lines of a message, so that none of them is read as a heading or an item.
-            out.extend([ITEM, &item.text.replace('\n', SET_IN), "\n"]);
+            out.extend([ITEM, &tags::break_up(&item.text).replace('\n', SET_IN), "\n"]);
         }
     }
     out.extend(left_out.into_iter().flat_map(|line| [line, "\n"]));

@@ -3,6 +3,7 @@
 use super::model::HandoffFile;
 use super::text::listed;
 use super::time::Time;
+use crate::marker::tags;
 use crate::text::units::ago;
 use crate::text::words::plural;
 
@@ -58,7 +59,7 @@ impl Drift {
         format!(
             "<since-handoff>\nThis comes from the session's proxy, not from the user. The handoff was compared with the repository. {}.{then}\n\
              </since-handoff>",
-            self.line()
+            tags::break_up(&self.line())
         )
     }
 
