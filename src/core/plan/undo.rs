@@ -42,7 +42,26 @@ impl PlannedRequest<'_> {
             );
             return Ok(done(target, UndoOutcome::TakenBack, text, Some(target)));
         }
+        let lookup = self.lookup(query);
+        let mut named = self.reading.candidates();
+        named.retain(|c| c.sentinel.id == target);
+        // The transcript may be a copy: the handoff belongs to another client, or is not in this store.
+        if self.pin.active_id() != Some(target) && !named.is_empty() && lookup.active(&named)?.is_none() {
+            return Ok(refused(
+                "nothing was undone: no handoff with that id is active here.",
+            ));
+        }
         self.undone(target, query)
+    }
+
+    /// Lookup of handoffs in this request.
+    fn lookup<'a>(&'a self, query: &UndoQuery<'a>) -> CutTargetLookup<'a> {
+        CutTargetLookup {
+            reading: self.reading,
+            principal: query.principal,
+            records: query.records,
+            policy: &self.policy,
+        }
     }
 
     /// Handoff to undo, or whose undo to revert: the last undone one, else the active one.
@@ -63,13 +82,7 @@ impl PlannedRequest<'_> {
         let mut candidates = self.reading.candidates();
         // The view is computed as if this handoff had never been made.
         candidates.retain(|c| c.sentinel.id != target);
-        let lookup = CutTargetLookup {
-            reading: self.reading,
-            principal: query.principal,
-            records: query.records,
-            policy: &self.policy,
-        };
-        let before = lookup.active(&candidates)?;
+        let before = self.lookup(query).active(&candidates)?;
         let view = &self.reading.view;
         // The undo may reveal an earlier handoff, and the text after that one.
         let from = before.as_ref().and_then(Active::turn);

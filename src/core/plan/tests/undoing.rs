@@ -79,6 +79,11 @@ fn what_cannot_be_undone_is_refused() {
         assert_eq!((reply.undo, reply.note), (Some(UndoOutcome::Refused), None));
         assert!(reply.text.contains(why), "{}", reply.text);
     }
+    // The transcript of another client, or of another store.
+    let foreign = Uuid::now_v7();
+    let copied = undo(&script, &[short(foreign)], Some(&foreign.to_string()), None);
+    assert_eq!((copied.undo, copied.note), (Some(UndoOutcome::Refused), None));
+    assert_contains(&copied.text, "no handoff with that id is active here");
     let roomy = undo(&script, &shown, None, Some(1 << 20));
     assert_eq!(roomy.undo, Some(UndoOutcome::Undone));
 }
