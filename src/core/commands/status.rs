@@ -38,7 +38,13 @@ impl Status {
             Some((id, about, sent)) => {
                 let id = brief(*id);
                 let sees = format!("the model sees the handoff {id}{about} and what came after it.");
-                (sees, format!("{} of {all} tokens", short(*sent)))
+                let sent_size = short(*sent);
+                let sizes = match *sent <= self.tokens {
+                    true => format!("{sent_size} of {all} tokens"),
+                    // A prompt may be longer than its history.
+                    false => format!("{sent_size} tokens with the prompt, the whole history {all}"),
+                };
+                (sees, sizes)
             }
             None => (
                 "the model sees the whole history.".to_owned(),
@@ -110,6 +116,13 @@ mod tests {
             "\n- Looked up again since: 0, 1, 2, 3, 4 and 2 more.",
             "\n- A handoff is being written (00000000-",
         ];
+        let longer = Status {
+            tokens: 363,
+            sees: Some((Uuid::nil(), String::new(), 699)),
+            ..Status::default()
+        };
+        let sizes = "Conversation: 699 tokens with the prompt, the whole history 363. System";
+        assert!(longer.text().contains(sizes), "{}", longer.text());
         let text = all.text();
         let places = lines.map(|line| text.find(line));
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
