@@ -535,6 +535,9 @@ async fn every_command_takes_a_document_or_a_handoff_file_or_says_what_to_type()
     };
     // No handoffs at all.
     assert_eq!(said("list"), (String::new(), "no handoffs yet\n".to_owned()));
+    let words = ["handoffs", "list", "--state-dir", "nowhere"];
+    let nowhere = harness::program::baton(&path, &words).output().unwrap();
+    refused(&nowhere, 66, &["there is no directory nowhere"]);
     let (out, beside) = said("list --files");
     assert_eq!(out, "");
     assert_contains(&beside, "no handoff files");
