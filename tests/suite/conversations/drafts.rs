@@ -110,7 +110,12 @@ impl Drafted {
     fn tells_nothing_answered_as_open(&self, seen: &[Item]) -> Result<(), String> {
         let models = |item: &Item| matches!(item, Item::Model(_) | Item::Thought(_) | Item::Call { .. });
         let answered = &seen[..seen.iter().rposition(models).unwrap_or_default()];
-        let Some((_, open)) = self.prompt.split_once(OPEN) else {
+        // The context may quote such an answer as well.
+        let after = self
+            .prompt
+            .split_once("</handoff-context>")
+            .map_or("", |(_, after)| after);
+        let Some((_, open)) = after.split_once(OPEN) else {
             return Ok(());
         };
         // Here the user quotes an answer from baton, with the messages that were open then.
