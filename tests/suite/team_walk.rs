@@ -324,7 +324,7 @@ async fn each_step_of_the_page_works() {
     let server = RedisServer::durable();
     let commands = text(&steps[8][0], "sh").replace("redis-cli", &format!("redis-cli -p {}", server.port));
     let output = said(&machine.run(&commands));
-    assert_eq!(output, "OK\nOK\n");
+    assert_eq!(output, "OK\nOK\nOK\nOK\n");
     let url = format!("redis://baton:{PASSWORD}@127.0.0.1:{}", server.port);
     fs::write(etc.join("store.url"), &url).unwrap();
     let replica = config
