@@ -179,21 +179,26 @@ fn a_users_line_resumes_once() {
     assert!(!resumed(&script, &line, Operation::Generate));
 }
 
+/// The place of a response that the agent left out, behind these messages.
+fn point_behind(messages: &[Value], handoff: HandoffId, conversation: &str) -> CutPoint {
+    CutPoint {
+        handoff,
+        principal: "local".to_owned(),
+        conversation: conversation.to_owned(),
+        position: positions::of(&view(messages)),
+        texts: Vec::new(),
+        before_command: false,
+        created_ms: 1,
+    }
+}
+
 /// A conversation that is new here may be forked from one whose response was left out.
 #[test]
 fn a_copied_cut_point_counts_where_its_conversation_still_lists_it() {
     let mut script = Script::new();
     let id = script.handoff(None);
     let before = [user(BEFORE), model("Yes."), user("More.")];
-    let point = CutPoint {
-        handoff: id,
-        principal: "local".to_owned(),
-        conversation: "origin".to_owned(),
-        position: positions::of(&view(&before)),
-        texts: Vec::new(),
-        before_command: false,
-        created_ms: 1,
-    };
+    let point = point_behind(&before, id, "origin");
     script.cut_points = vec![point.clone()];
     let next = [&before[..], &[user("And now?")]].concat();
     assert_eq!(script.plan(&next).active(), None, "it was shown there meanwhile");
@@ -213,15 +218,7 @@ fn an_older_branch_is_not_cut_at_a_handoff_that_was_made_in_front_of_it() {
     let mut script = Script::new();
     let id = script.handoff(None);
     let before = [user(BEFORE), model("Yes.")];
-    let point = CutPoint {
-        handoff: id,
-        principal: "local".to_owned(),
-        conversation: "c".to_owned(),
-        position: positions::of(&view(&before)),
-        texts: Vec::new(),
-        before_command: false,
-        created_ms: 1,
-    };
+    let point = point_behind(&before, id, "c");
     script.live().listed.as_mut().unwrap().cut_points = vec![Arc::new(point)];
     let next = [&before[..], &[user("And now?")]].concat();
     let later = [&next[..], &[model("Now this."), user("And then?")]].concat();
@@ -238,13 +235,8 @@ fn a_rewind_to_before_the_command_is_not_cut_at_its_handoff() {
     let id = script.handoff(None);
     let before = [user(BEFORE), model("Yes.")];
     let point = CutPoint {
-        handoff: id,
-        principal: "local".to_owned(),
-        conversation: "c".to_owned(),
-        position: positions::of(&view(&before)),
-        texts: Vec::new(),
         before_command: true,
-        created_ms: 1,
+        ..point_behind(&before, id, "c")
     };
     script.live().listed.as_mut().unwrap().cut_points = vec![Arc::new(point)];
     let then = |texts: &[Value]| [&before[..], texts].concat();
