@@ -1,6 +1,6 @@
 //! Admission of a request before its body is read.
 //!
-//! Checks the sender's key, the host name, the origin, the upstream and free capacity.
+//! Checks the sender's key, the host name, the origin, headers for baton, the upstream and free capacity.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use super::fault::{Code, Fault};
 use super::guard::OriginGuard;
 use super::route::{self, Route};
 use super::upstream::{Upstream, Upstreams};
-use super::{reach, target};
+use super::{declared, reach, target};
 use crate::state::access::clients::{AuthenticatedClient, Keyring};
 use crate::state::access::peers::WrongKeys;
 use crate::state::config::{ClientKey, Config};
@@ -127,6 +127,7 @@ impl Admission {
         if wants_websocket(&parts.headers) {
             return Err(Code::UPGRADE.into());
         }
+        declared::refuse_unknown(&parts.headers)?;
         let upstream = upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
         let is_local = |value: &HeaderValue| client.is_in_header(value.as_bytes());
         if let Some(why) = route.misdirection(&upstream.config, &parts.headers, is_local) {

@@ -1,6 +1,6 @@
-//! Declarations in the base URL, for agents that cannot set headers.
+//! Declarations for baton: headers, and prefixes of the base URL for agents that cannot set headers.
 //!
-//! Several may follow each other:
+//! Several prefixes may follow each other:
 //! * windows of models (`/w/500000/v1/messages`)
 //! * topic of the handoffs (`/t/importer/…`)
 //! * run that started the agent (`/r/ID/…`)
@@ -13,11 +13,14 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue};
 
+use super::fault::{Code, Fault};
 use super::headers::{self, DECLARED_BUDGET, DECLARED_TOPIC, DECLARED_WINDOWS, HANDOFF, RUN, SHADOW};
+use crate::state::config::closest_name;
 use baton_core::brake::parse_dollars;
 use baton_core::nudge::declares_windows;
 use baton_core::record::is_topic;
 use baton_core::redact::Redactor;
+use baton_core::text::cut::cut;
 
 /// Kind of declaration: its path prefix, the equivalent header, and the check of its value.
 struct Declaration {
@@ -73,6 +76,39 @@ pub(super) fn remove_credential(headers: &mut HeaderMap, redactor: &Redactor) {
     }
 }
 
+/// Start of the names of all headers for baton.
+const HEADER_PREFIX: &str = "x-baton-";
+
+/// Rest of the names of baton's response headers that declare nothing. A program may copy them into a request.
+const OF_RESPONSES: [&str; 3] = ["exchange", "untooled", "error"];
+
+/// Maximum bytes of an unknown name that are compared and shown.
+const MAX_SHOWN_NAME: usize = 64;
+
+/// Refuses a header for baton that does not exist.
+///
+/// Without the refusal, a mistyped `x-baton-budget` would leave a session without its limit.
+pub(super) fn refuse_unknown(headers: &HeaderMap) -> Result<(), Fault> {
+    let names = headers.keys();
+    let mut names = names.filter_map(|name| name.as_str().strip_prefix(HEADER_PREFIX));
+    let known = DECLARATIONS
+        .iter()
+        .filter_map(|one| one.header.strip_prefix(HEADER_PREFIX));
+    let is_known = |name: &str| OF_RESPONSES.contains(&name) || known.clone().any(|known| known == name);
+    let Some(name) = names.find(|name| !is_known(name)) else {
+        return Ok(());
+    };
+    let name = cut(name, MAX_SHOWN_NAME);
+    let help = match closest_name(name, known.clone()) {
+        Some(meant) => format!("did you mean `{HEADER_PREFIX}{meant}`?"),
+        None => format!("after {HEADER_PREFIX}: {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    Err(Fault::because(
+        Code::HEADER,
+        format!("`{HEADER_PREFIX}{name}`; {help}"),
+    ))
+}
+
 impl Declaration {
     fn take(&self, parts: &mut Parts) -> Option<()> {
         let whole = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
@@ -111,6 +147,33 @@ mod tests {
             parts.uri.to_string(),
             [DECLARED_WINDOWS, DECLARED_TOPIC, RUN].map(value),
         )
+    }
+
+    #[test]
+    fn an_unknown_header_for_baton_is_refused_with_the_closest_known_one() {
+        let refusal = |name: &str| {
+            let name = format!("{HEADER_PREFIX}{name}");
+            let request = Request::builder().header(name, "off").body(()).unwrap();
+            let fault = refuse_unknown(request.headers()).err()?;
+            assert_eq!(fault.code, Code::HEADER);
+            fault.detail
+        };
+        for (name, help) in [
+            ("handof", "did you mean `x-baton-handoff`?"),
+            ("Budegt", "did you mean `x-baton-budget`?"),
+            ("windows", "did you mean `x-baton-window`?"),
+            ("apend", "after x-baton-: window, topic, run, handoff, budget"),
+            ("", "after x-baton-: window, topic, run, handoff, budget"),
+        ] {
+            let expected = format!("`x-baton-{}`; {help}", name.to_lowercase());
+            assert_eq!(refusal(name), Some(expected));
+        }
+        let long = refusal(&"a".repeat(30_000)).unwrap();
+        assert!(long.len() < 200, "{long}");
+        let known = DECLARATIONS.map(|one| &one.header[HEADER_PREFIX.len()..]);
+        for name in known.into_iter().chain(OF_RESPONSES) {
+            assert_eq!(refusal(name), None, "{name}");
+        }
     }
 
     const ID: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";

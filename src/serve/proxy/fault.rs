@@ -58,6 +58,8 @@ codes! {
     CLIENT_KEY = "client_key", 401, false, Agent, "this proxy requires a client key; give the agent the key of a client of this proxy as its API key";
     /// A declared budget that is not a number of dollars.
     BUDGET = "bad_budget", 400, false, Agent, "x-baton-budget is not a number of US dollars from 0.01 to 1000000, and nothing was sent; write one such as 5 or 2.50";
+    /// A header for baton that does not exist.
+    HEADER = "unknown_header", 400, false, Agent, "the request has a header for baton that does not exist, and nothing was sent; correct its name, or remove it";
     /// The request used a host name that anybody may own.
     FOREIGN_HOST = "foreign_host", 403, false, Agent, "the request names a host that is not this proxy's; give the agent a base URL at localhost or 127.0.0.1, or add the name to server.hosts in the config";
     /// A web page of another site made the request.

@@ -41,6 +41,27 @@ async fn an_unreachable_upstream_is_a_502_of_the_wire() {
 }
 
 #[tokio::test]
+async fn an_unknown_header_for_baton_is_a_400_of_the_wire() {
+    let proxy = Proxy::start(config(&unused_port().await));
+    for (path, place) in [
+        ("/v1/messages", "/error/message"),
+        ("/v1/files", "/error/message"),
+        ("/v1beta/models/m:generateContent", "/error/message"),
+        ("/api/chat", "/error"),
+    ] {
+        let got = proxy.post(path, "x-baton-budgets: 5\r\n", b"{}").await;
+        assert!(got.starts_with("HTTP/1.1 400"), "{path}: {got}");
+        assert!(got.contains("x-baton-error: unknown_header\r\n"), "{got}");
+        let message = json(&got);
+        let message = message.pointer(place).and_then(|message| message.as_str());
+        assert!(
+            message.unwrap().contains("did you mean `x-baton-budget`?"),
+            "{got}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn faults_before_an_answer_are_distinct() {
     let plain = Script::start(vec![Act::Close]).await;
     let silent = Script::start(vec![Act::Hang("".into())]).await;
