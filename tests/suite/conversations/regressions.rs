@@ -581,3 +581,22 @@ fn a_prompt_that_quotes_a_shown_handoff_keeps_its_tags() {
         ])
     });
 }
+
+/// A sentinel that was a message of its own counts in the names of the calls after it, until it is undone.
+#[test]
+fn a_hidden_call_without_an_id_is_found_after_the_handoff_before_it_is_undone() {
+    both_hold_with(without_ids(), |stream| {
+        let alone = says(stream, &[Good(0)]);
+        let hidden = says(stream, &[Good(4), Call]);
+        vec![
+            plain(0),
+            alone,
+            hidden,
+            plain(0),
+            undo(stream),
+            plain(0),
+            undo(stream),
+            plain(0),
+        ]
+    });
+}

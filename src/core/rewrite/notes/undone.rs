@@ -157,6 +157,7 @@ pub fn settle(received: &Bytes, now: &View, undone: &UndoneHandoffs, pairs: &mut
     let Ok(reading) = RequestReading::new(now.wire(), received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
+    rename_siblings(&reading.view, now, pairs);
     let places = offsets(&reading, now, pairs);
     for (pair, at) in pairs.iter_mut().zip(&places) {
         let Some(at) = *at else { continue };
@@ -170,6 +171,22 @@ pub fn settle(received: &Bytes, now: &View, undone: &UndoneHandoffs, pairs: &mut
         }
     }
     places.iter().map(Option::is_some).collect()
+}
+
+/// Renames calls without ids that were named while the transcript still had a sentinel or note that is removed.
+///
+/// Removed parts may be whole messages, which a call's name counts. They contain no calls.
+fn rename_siblings(received: &View, now: &View, pairs: &mut [HiddenPair]) {
+    let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
+    let Some(names) = received.settled(&siblings, 0) else {
+        return;
+    };
+    let calls = now.find_calls(&siblings, 0);
+    for ((pair, name), call) in pairs.iter_mut().zip(names).zip(calls) {
+        if let (None, InsertionPoint::Beside { sibling, .. }) = (call, &mut pair.place) {
+            *sibling = name;
+        }
+    }
 }
 
 /// Position of each pair.
