@@ -1016,7 +1016,7 @@ test("a request is copied as curl, its key as a variable", async () => {
   await go(`#/e/${exchangeId(20)}`, { permissions: ["clipboard-read", "clipboard-write"] });
   await page.getByRole("button", { name: "Copy as curl" }).first().click();
   const text = await page.evaluate(() => navigator.clipboard.readText());
-  assert.match(text, /^baton show \S+ --sent --leg \d+ \| curl -sS -X POST 'https:\/\/api\.anthropic\.com\/v1\/messages'/);
+  assert.match(text, /^baton show \S+ --sent --leg \d+ \| curl -sS -X 'POST' 'https:\/\/api\.anthropic\.com\/v1\/messages'/);
   assert.match(text, / -H "x-api-key: \$ANTHROPIC_API_KEY" --data-binary @-$/);
   assert.doesNotMatch(text, /redacted|accept-encoding/);
 });
