@@ -281,7 +281,8 @@ impl Lacking {
         let chosen = order.into_iter().map(|(_, at)| {
             let (one, kind) = left[at];
             let is_there = self.index.has(&one.text, false);
-            (at, self.block.put(kind, one.text.clone(), is_there))
+            let mark = if one.replaced { rule::REPLACED } else { "" };
+            (at, self.block.put(kind, format!("{}{mark}", one.text), is_there))
         });
         let mut chosen: Vec<(usize, CarriedItem)> = chosen.collect();
         chosen.sort_by_key(|(at, _)| *at);

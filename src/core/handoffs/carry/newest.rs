@@ -90,6 +90,8 @@ pub struct SaidSentence {
     pub worth: i32,
     /// Whether the sentence is over if its request is done.
     pub is_over: bool,
+    /// Whether a later statement has another value, possibly for the same thing.
+    pub replaced: bool,
 }
 
 /// A sentence before its selection.
@@ -177,18 +179,15 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let newest = newest(messages, sources.redactor);
     // Candidates number the carried rules first, and the messages after them.
     let since = carried + since(messages, sources.since);
-    let is_replaced = |one: &Candidate| {
-        let fate = statements.of_whole(&SpokenText::new(one.at.0, true, &one.text));
-        matches!(fate, Some((Relation::Surely, _)))
-    };
     // A sentence that lifts a rule is not a rule, but the model must still read it.
     let is_rest = |one: &&Candidate| {
         let is_other =
             matches!(one.saying, None | Some(RuleStatement::Lifts)) && !requests::is_reply(&one.text);
-        one.at.0 >= since && is_other && !said::is_stub(&one.text) && !is_replaced(one)
+        one.at.0 >= since && is_other && !said::is_stub(&one.text)
     };
     let rest = of_all_messages(candidates.iter().rev().filter(is_rest).collect());
-    let rest = rest.into_iter().filter_map(|one| held.sentence(one)).collect();
+    let rest = rest.into_iter();
+    let rest = rest.filter_map(|one| held.sentence(one, &statements)).collect();
     UsersWords {
         newest,
         left_out: None,
@@ -355,14 +354,19 @@ impl<'r> ActiveRules<'r> {
         }
     }
 
-    /// A sentence that is not a rule; `None` if it was repeated later.
-    fn sentence(&mut self, candidate: &Candidate) -> Option<SaidSentence> {
+    /// A sentence that is not a rule; `None` if it was repeated or replaced later.
+    fn sentence(&mut self, candidate: &Candidate, statements: &Statements<'_>) -> Option<SaidSentence> {
+        let fate = statements.of_whole(&SpokenText::new(candidate.at.0, true, &candidate.text));
+        if matches!(fate, Some((Relation::Surely, _))) {
+            return None;
+        }
         let text = self.clean(&candidate.text);
         self.known.insert(plain(&text)).then_some(SaidSentence {
             message: candidate.at.0,
             text,
             worth: candidate.score.worth(),
             is_over: candidate.score.is_over,
+            replaced: fate.is_some(),
         })
     }
 

@@ -5,8 +5,8 @@ use crate::redact::Redactor;
 use crate::text::prose::{one_line, sentences};
 use crate::work::{SeenStatement, requests};
 
-/// Mark after a rule that a later statement may replace.
-const REPLACED: &str = " [replaced by a later word where the two conflict]";
+/// Mark after a statement that a later one may replace.
+pub(super) const REPLACED: &str = " [replaced by a later word where the two conflict]";
 
 /// Mark after a rule whose message also had a request that is done.
 const SAID_WITH: &str = " [said with: ";

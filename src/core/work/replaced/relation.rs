@@ -105,12 +105,13 @@ fn with_values(
 /// The relation to an earlier statement without values: "always squash", then "never squash".
 fn without_values(old: &Statement, new: &Statement, words: &Overlap) -> Option<Relation> {
     let is_turned = old.forbids != new.forbids && new.corrects && words.lost == 0;
+    let is_swapped = old.forbids && new.forbids && words.lost > 0 && words.added > 0 && words.is_most(4, 0);
     let relation = if is_turned && words.is_same() {
         Surely
     } else {
         Perhaps
     };
-    (new.values.is_empty() && words.shared > 0 && is_turned).then_some(relation)
+    (new.values.is_empty() && words.shared > 0 && (is_turned || is_swapped)).then_some(relation)
 }
 
 /// The relation of statements if the later one has other values of the same kinds.
@@ -132,7 +133,13 @@ fn of_values(old: &Statement, new: &Statement, words: &Overlap, gone: &[&StatedV
     // A place or a number may be one of many things that are forbidden or required.
     let is_one = all(|kind| !matches!(kind, ValueKind::Place | ValueKind::Number));
     let forbids = old.forbids && new.forbids && is_one;
-    let alike = words.is_most(5, topics) && (old.exclusive && new.exclusive || forbids);
+    // A sentence may name many things, but few state an amount, a date, or a topic.
+    let is_single = topics > 0 || all(|kind| matches!(kind, ValueKind::Money | ValueKind::Date));
+    let exclusive = match is_single {
+        true => old.exclusive || new.exclusive,
+        false => old.exclusive && new.exclusive,
+    };
+    let alike = words.is_most(5, topics) && (exclusive || forbids);
     let repeated = same && words.shared > 1 && is_one && !old.names && !new.names;
     let corrected = words.shared + topics > 0 && new.corrects;
     let named = words.shared > 0 && (same && one_only || words.lost == 0 && old.keyed);

@@ -2,6 +2,7 @@
 
 mod finished;
 mod newest;
+mod replaced;
 mod said;
 
 use proptest::prelude::*;
@@ -154,38 +155,6 @@ fn shown(messages: &[Value], earlier: &[&str]) -> Vec<String> {
         .iter()
         .map(|rule| rule.shown(&[]))
         .collect()
-}
-
-#[test]
-fn a_replaced_rule_is_gone_or_marked_and_what_replaced_it_is_there() {
-    const MARK: &str = " [replaced by a later word where the two conflict]";
-    let port = "The port must be 8080.";
-    let now = "Actually, the port is 9090 now.";
-    // Replaced by words that are not a rule themselves, now or in an earlier handoff.
-    assert_eq!(shown(&[user(port), user(now)], &[]), [now]);
-    assert_eq!(shown(&[user("Go on.")], &[now, port]), [now]);
-    assert_eq!(shown(&[user(port), user(now), user(NEVER)], &[]), [NEVER, now]);
-    // The rest of the sentence, apart from the value, still holds.
-    let cap = "HARD CONSTRAINT: The budget cap is $300. Never exceed it without asking.";
-    let raised = "Update: keep the budget below nine hundred dollars.";
-    assert_eq!(
-        shown(&[user(cap), user(raised)], &[]),
-        [raised.to_owned(), format!("{cap}{MARK}")]
-    );
-    // The mark is not part of the rule: a later handoff decides anew, and a user may drop the rule.
-    let carried = carry(
-        "Go on.",
-        &words(found(&[user(cap), user(raised)], &[], &[])),
-        None,
-        all(600),
-    );
-    let behind = rules_behind(&carried.prompt);
-    assert_eq!(behind, [raised, cap]);
-    let marked = format!("{cap}{MARK}");
-    assert_eq!(
-        texts(&found(&[user("Go on.")], &[raised, cap], &[&marked])),
-        [raised]
-    );
 }
 
 /// Rules about separate matters, some with values of the same kind. Each holds, in any combination and order.
