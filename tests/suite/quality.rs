@@ -158,8 +158,12 @@ impl Score {
     fn assert(&self, hundredths: usize) {
         let (kept, all) = self.kept;
         assert!(kept * 100 >= all * hundredths, "{kept} of {all}: {:?}", self.lost);
-        assert!(self.unmarked * 100 >= all * 95, "{} of {all}", self.unmarked);
-        assert_eq!(self.stale.0, 0);
+        assert!(
+            self.unmarked * 100 >= all * (hundredths - 2),
+            "{} of {all}",
+            self.unmarked
+        );
+        assert_eq!(self.stale.0, 0, "{:?}", self.told);
     }
 }
 
@@ -202,11 +206,11 @@ async fn judged() {
         let used = score.tokens / score.sessions;
         println!("| {tokens} | {held} of {rules} | {told} of {stale} | {used} |");
         if tokens == 600 {
-            println!(
-                "unmarked: {}; lost: {:?}; told: {:?}",
-                score.unmarked, score.lost, score.told
-            );
+            println!("unmarked: {}; lost: {:?}", score.unmarked, score.lost);
             score.assert(97);
+        }
+        if tokens == 300 {
+            score.assert(85);
         }
     }
     let mut score = Score::default();

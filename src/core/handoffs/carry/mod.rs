@@ -69,7 +69,8 @@ const LINE: usize = 200;
 const TODOS: usize = 12;
 /// Maximum number of changed files in the block; the newest are kept.
 const MAX_FILES: usize = 10;
-/// Divisor of the budget: that part of it stays free of rules, for other sentences.
+/// Part of the budget that rules may fill, in tokens, and divisor of the rest: that part of it stays free of rules.
+const FOR_RULES: usize = 300;
 const RESERVE: usize = 2;
 /// Size in bytes of a message's sentences that come by their own score: more than the longest sentence. The score of the
 /// further ones is lower, so that a message with much to say does not displace the others.
@@ -155,7 +156,10 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     let newest = newest.and_then(|parts| lacking.newest(parts, has_rules));
     // A long list of old rules must not displace newer statements.
     let has_rest = has_all && !has_done && !words.rest.is_empty() && !block::is_short(policy.tokens);
-    lacking.block.reserve = if has_rest { budget / RESERVE } else { 0 };
+    lacking.block.reserve = match has_rest {
+        true => budget.saturating_sub(FOR_RULES) / RESERVE,
+        false => 0,
+    };
     lacking.rules(&words.rules, &seen.finished, newest.as_deref());
     lacking.block.reserve = 0;
     if has_all {
