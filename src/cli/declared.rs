@@ -4,7 +4,7 @@
 //! counts by the same windows as the agent. `run` does not replace a base URL of another server.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -80,8 +80,7 @@ pub(super) fn overriding_values(agent: &'static AgentSetup, arguments: &[OsStrin
             value,
             upstream: None,
         });
-    let files = rows.files.iter().flat_map(AgentSetting::paths);
-    let files = files.filter_map(|path| Some((path.display().to_string(), read(&path)?)));
+    let files = rows.files.iter().flat_map(AgentSetting::contents);
     let given = rows.option.iter().flat_map(|option| {
         let values = option_values(option, arguments);
         values.filter_map(move |value| Some((format!("`{option}`"), given_settings(&value)?)))
@@ -127,8 +126,8 @@ fn option_values<'a>(option: &'a str, arguments: &'a [OsString]) -> impl Iterato
 /// Parses the value of an option for settings: JSON, or the path of a file with JSON.
 fn given_settings(given: &str) -> Option<Value> {
     match given.trim_start().starts_with('{') {
-        true => serde_json::from_str(given).ok(),
-        false => serde_json::from_str(&text(Path::new(given))?).ok(),
+        true => json(given.to_owned()),
+        false => json(text(Path::new(given))?),
     }
 }
 
@@ -231,7 +230,22 @@ impl AgentSetting {
             (None, Some(below)) => directories::BaseDirs::new()?.home_dir().join(below),
             (None, None) => PathBuf::new(),
         };
-        Some(directory.join(&self.file))
+        // A variable can also name the file itself, and `join` would append a separator.
+        match self.file.is_empty() {
+            true => Some(directory).filter(|file| !file.as_os_str().is_empty()),
+            false => Some(directory.join(&self.file)),
+        }
+    }
+
+    /// Objects of the environment variable or the files, each with the name of its source.
+    fn contents(&self) -> Vec<(String, Value)> {
+        if let Some(name) = &self.environment {
+            let value = env::var(name).ok().and_then(json);
+            return value.map(|value| (name.clone(), value)).into_iter().collect();
+        }
+        let paths = self.paths().into_iter();
+        let files = paths.filter_map(|path| Some((path.display().to_string(), read(&path)?)));
+        files.collect()
     }
 
     /// The file's candidate paths: one below the working directory stands for those up to the repository's root.
@@ -272,11 +286,17 @@ fn text(path: &Path) -> Option<String> {
 
 fn read(path: &Path) -> Option<Value> {
     let text = text(path)?;
-    match path.extension()?.to_str()? {
-        "toml" => toml::from_str(&text).ok(),
-        "yaml" => Some(lines(&text)),
-        _ => serde_json::from_str(&text).ok(),
+    match path.extension().and_then(OsStr::to_str) {
+        Some("toml") => toml::from_str(&text).ok(),
+        Some("yaml") => Some(lines(&text)),
+        _ => json(text),
     }
+}
+
+/// Parses JSON with the comments and trailing commas that some agents accept.
+fn json(mut text: String) -> Option<Value> {
+    json_strip_comments::strip(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 /// Parses the strings at the top level of a YAML file. Nested values are not needed.
@@ -351,6 +371,20 @@ mod tests {
         let opencode = json!({"provider": {"openai": {"options": {"baseURL": "https://gateway.example"}}}});
         assert_eq!(bypasses("opencode", &opencode).len(), 1);
         assert_eq!(bypasses("codex", &opencode), [""; 0]);
+    }
+
+    #[test]
+    fn settings_are_read_with_comments_and_trailing_commas() {
+        let text = r#"{
+            // "baseURL": "http://a"
+            "url": "http://b//c", /* , */
+            "list": [1, 2,],
+        }"#;
+        let expected = json!({"url": "http://b//c", "list": [1, 2]});
+        assert_eq!(json(text.to_owned()), Some(expected));
+        for broken in ["", "{", "{/*", "{\"a\": }"] {
+            assert_eq!(json(broken.to_owned()), None, "{broken}");
+        }
     }
 
     #[test]

@@ -54,6 +54,7 @@ mod matrix;
 mod network;
 mod nudges;
 mod oneshot;
+mod overriding_settings;
 mod preamble;
 mod prefix_mismatch;
 mod promises;

@@ -90,12 +90,8 @@ fn the_table_is_read_and_each_setting_names_its_place() {
             assert!(in_file || setting.environment.is_some(), "{setting:?}");
         }
         let overriding = &agent.overriding;
-        assert!(
-            overriding
-                .files
-                .iter()
-                .all(|row| !row.file.is_empty() && row.keys.is_empty())
-        );
+        assert!(overriding.files.iter().all(|row| row.keys.is_empty()
+            && (!row.file.is_empty() || row.variable.is_some() || row.environment.is_some())));
         let sign_ins = &agent.unreached;
         assert!(
             sign_ins
