@@ -80,7 +80,12 @@ pub(super) struct AgentSetting {
     pub(super) on: Option<String>,
     pub(super) variable: Option<String>,
     pub(super) home: Option<String>,
+    /// File below the directory. `{}` stands for the value of one of `options`.
     pub(super) file: String,
+    /// Options of the agent whose value is that of the setting, or the name in `file`.
+    pub(super) options: Vec<String>,
+    /// Options of the agent that take `KEY=VALUE`, as in TOML.
+    pub(super) assignments: Vec<String>,
     pub(super) keys: Vec<String>,
 }
 
@@ -110,14 +115,21 @@ pub(super) struct OverridingUrl {
     pub(super) upstream: String,
 }
 
-/// A sign-in whose requests do not reach baton, and the value of the agent's setting that chooses it.
+/// A sign-in whose requests do not reach baton, and the agent's settings that may choose it.
+///
+/// The first setting that has a value decides.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UnreachedSignIn {
     pub(super) sign_in: String,
-    pub(super) setting: AgentSetting,
+    pub(super) settings: Vec<AgentSetting>,
     pub(super) is: Option<String>,
     pub(super) unless: Option<String>,
+    /// Key path of the sign-in's base URL in the same sources; `*` is the value of the setting.
+    #[serde(default)]
+    pub(super) url_keys: Vec<String>,
+    /// Environment variable with the sign-in's base URL.
+    pub(super) url_variable: Option<String>,
     pub(super) help: String,
 }
 

@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::agents::{AgentSetting, AgentSetup, OverridingSettings, UnreachedSignIn};
 use baton_core::nudge::declares_windows;
@@ -80,13 +80,24 @@ pub(super) fn overriding_values(agent: &'static AgentSetup, arguments: &[OsStrin
             value,
             upstream: None,
         });
-    let files = rows.files.iter().flat_map(AgentSetting::contents);
+    let files = rows.files.iter();
+    let files = files.flat_map(|row| row.contents(arguments, row.paths()));
     let given = rows.option.iter().flat_map(|option| {
         let values = option_values(option, arguments);
         values.filter_map(move |value| Some((format!("`{option}`"), given_settings(&value)?)))
     });
     let in_source = |(name, value): (String, Value)| overriding_in(rows, &name, &value);
     variables.chain(files.chain(given).flat_map(in_source)).collect()
+}
+
+/// Problem and remedy if an agent with these arguments uses a sign-in that does not reach the proxy at `url`.
+pub(super) fn unreached(
+    agent: &'static AgentSetup,
+    arguments: &[OsString],
+    url: &str,
+) -> Option<(String, &'static str)> {
+    let mut rows = agent.unreached.iter();
+    rows.find_map(|row| Some((row.choice(arguments, url)?, row.help.as_str())))
 }
 
 /// Finds the overriding values in the settings `value`, which come from the source `name`.
@@ -108,19 +119,50 @@ fn overriding_in(rows: &'static OverridingSettings, name: &str, value: &Value) -
         .collect()
 }
 
-/// Returns the values of an option, as `OPTION VALUE` or `OPTION=VALUE`.
+/// Returns the values of an option, as `OPTION VALUE` or `OPTION=VALUE`, and `-OVALUE` if it has one letter.
 fn option_values<'a>(option: &'a str, arguments: &'a [OsString]) -> impl Iterator<Item = String> + 'a {
     let words = arguments.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words.take_while(|word| word != "--").collect();
+    let is_letter = !option.starts_with("--");
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
         match word.strip_prefix(option) {
             Some("") => found.extend(words.get(at + 1).map(ToString::to_string)),
-            Some(rest) => found.extend(rest.strip_prefix('=').map(str::to_owned)),
+            Some(rest) => match rest.strip_prefix('=') {
+                Some(value) => found.push(value.to_owned()),
+                None if is_letter => found.push(rest.to_owned()),
+                None => {}
+            },
             None => {}
         }
     }
     found.into_iter()
+}
+
+/// Values of the options, each with the option in backticks. The last value, which applies, comes first.
+fn given_values(options: &[String], arguments: &[OsString]) -> impl Iterator<Item = (String, String)> {
+    let named = |option: &String| {
+        let values = option_values(option, arguments);
+        values
+            .map(|value| (format!("`{option}`"), value))
+            .collect::<Vec<_>>()
+    };
+    let values: Vec<_> = options.iter().flat_map(named).collect();
+    values.into_iter().rev()
+}
+
+/// Parses `KEY=VALUE` with a dotted key. A value that is not TOML is a string.
+fn assignment(text: &str) -> Option<Value> {
+    let (key, value) = text.split_once('=')?;
+    let keys: Vec<_> = key.trim().split('.').map(str::to_owned).collect();
+    let parsed = toml::from_str::<Value>(&format!("value = {value}")).ok();
+    let parsed = parsed.and_then(|table| table.get("value").cloned());
+    Some(nested(&keys, parsed.unwrap_or_else(|| value.into())))
+}
+
+/// An object with a value at a key path.
+fn nested(keys: &[String], value: Value) -> Value {
+    keys.iter().rev().fold(value, |value, key| json!({ key: value }))
 }
 
 /// Parses the value of an option for settings: JSON, or the path of a file with JSON.
@@ -186,20 +228,47 @@ fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
 }
 
 impl UnreachedSignIn {
-    /// Whether the agent's settings choose this sign-in.
-    pub(super) fn is_chosen(&self) -> bool {
-        self.setting.text().is_some_and(|value| {
-            self.is.as_ref().is_none_or(|is| *is == value) && self.unless.as_ref() != Some(&value)
-        })
+    /// Describes the choice of this sign-in by the settings of an agent with these arguments, unless the sign-in's base
+    /// URL leads to the proxy at `url`.
+    pub(super) fn choice(&self, arguments: &[OsString], url: &str) -> Option<String> {
+        let rows = self.settings.iter().flat_map(|row| {
+            let contents = row.contents(arguments, row.path().into_iter().collect());
+            contents.into_iter().map(move |(name, value)| (row, name, value))
+        });
+        let sources: Vec<_> = rows.collect();
+        let mut set = sources.iter().filter_map(|(row, name, content)| {
+            let value = scalar(at(content, &row.keys)?)?;
+            Some((row.keys.join("."), name, value))
+        });
+        let (key, name, value) = set.next()?;
+        let is_chosen =
+            self.is.as_ref().is_none_or(|is| *is == value) && self.unless.as_ref() != Some(&value);
+        let keys = self.url_keys.iter();
+        let keys: Vec<_> = keys
+            .map(|key| if key == ANY { &value } else { key }.clone())
+            .collect();
+        let in_variable = self.url_variable.as_ref().and_then(|name| env::var(name).ok());
+        let mut in_files = sources
+            .iter()
+            .filter_map(|(.., content)| scalar(at(content, &keys)?));
+        let base = in_variable.or_else(|| in_files.next());
+        if !is_chosen || base.is_some_and(|base| place(&base) == place(url)) {
+            return None;
+        }
+        let setting = match *name == key {
+            true => key,
+            false => format!("{key} in {name}"),
+        };
+        Some(format!(
+            "{setting} selects {}, which does not go through baton",
+            self.sign_in
+        ))
     }
 }
 
 impl AgentSetting {
-    /// Value of the environment variable, else the string in the file.
+    /// The string in the file.
     fn text(&self) -> Option<String> {
-        if let Some(value) = self.environment.as_ref().and_then(|name| env::var(name).ok()) {
-            return Some(value);
-        }
         let value = read(&self.path()?)?;
         Some(at(&value, &self.keys)?.as_str()?.to_owned())
     }
@@ -224,6 +293,11 @@ impl AgentSetting {
     }
 
     fn path(&self) -> Option<PathBuf> {
+        self.place_of(&self.file)
+    }
+
+    /// Path of a file in the setting's directory.
+    fn place_of(&self, file: &str) -> Option<PathBuf> {
         let named = self.variable.as_ref().and_then(env::var_os);
         let directory = match (named.filter(|value| !value.is_empty()), &self.home) {
             (Some(directory), _) => directory.into(),
@@ -231,21 +305,49 @@ impl AgentSetting {
             (None, None) => PathBuf::new(),
         };
         // A variable can also name the file itself, and `join` would append a separator.
-        match self.file.is_empty() {
+        match file.is_empty() {
             true => Some(directory).filter(|file| !file.as_os_str().is_empty()),
-            false => Some(directory.join(&self.file)),
+            false => Some(directory.join(file)),
         }
     }
 
-    /// Objects of the environment variable or the files, each with the name of its source.
-    fn contents(&self) -> Vec<(String, Value)> {
+    /// Objects of the setting's source, each with the name of that source. `files` are the paths of its file.
+    fn contents(&self, arguments: &[OsString], files: Vec<PathBuf>) -> Vec<(String, Value)> {
         if let Some(name) = &self.environment {
-            let value = env::var(name).ok().and_then(json);
+            let value = env::var(name).ok().and_then(|value| self.in_variable(value));
             return value.map(|value| (name.clone(), value)).into_iter().collect();
         }
-        let paths = self.paths().into_iter();
-        let files = paths.filter_map(|path| Some((path.display().to_string(), read(&path)?)));
-        files.collect()
+        if !self.assignments.is_empty() {
+            let values = given_values(&self.assignments, arguments);
+            return values
+                .filter_map(|(name, text)| Some((name, assignment(&text)?)))
+                .collect();
+        }
+        let given = given_values(&self.options, arguments);
+        if !self.options.is_empty() && self.file.is_empty() {
+            return given
+                .map(|(name, value)| (name, nested(&self.keys, value.into())))
+                .collect();
+        }
+        let files = match self.options.is_empty() {
+            true => files,
+            false => given
+                .filter_map(|(_, name)| self.place_of(&self.file.replace("{}", &name)))
+                .collect(),
+        };
+        let files = files.into_iter();
+        files
+            .filter_map(|path| Some((path.display().to_string(), read(&path)?)))
+            .collect()
+    }
+
+    /// Object for the value of the environment variable, which is JSON if the setting has no keys.
+    fn in_variable(&self, value: String) -> Option<Value> {
+        match &self.on {
+            _ if self.keys.is_empty() => json(value),
+            Some(on) => is_on(&value).then(|| nested(&self.keys, on.clone().into())),
+            None => Some(nested(&self.keys, value.into())),
+        }
     }
 
     /// The file's candidate paths: one below the working directory stands for those up to the repository's root.
@@ -329,111 +431,4 @@ fn found(value: &Value, keys: &[impl AsRef<str>], model: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::agents;
-    use serde_json::json;
-
-    #[test]
-    fn places_are_compared_by_host_and_port() {
-        assert_eq!(place("https://API.example/v1?x"), "api.example");
-        assert_eq!(place("http://localhost:8787/v1"), place("127.0.0.1:8787"));
-        assert_ne!(place("http://127.0.0.1:8787"), place("http://127.0.0.1:8788"));
-    }
-
-    const PROXY: &str = "http://127.0.0.1:8787";
-
-    /// The bypassing settings in an agent's file with this content.
-    fn bypasses(agent: &str, content: &Value) -> Vec<String> {
-        let rows = &agents::find(agent).unwrap().overriding;
-        let values = overriding_in(rows, "FILE", content).into_iter();
-        let bypassing = values.filter(|value| value.bypasses(PROXY));
-        bypassing
-            .map(|value| format!("{} is {}", value.setting, value.value))
-            .collect()
-    }
-
-    #[test]
-    fn settings_that_lead_past_the_proxy_are_found() {
-        let claude = |name: &str, value: Value| bypasses("claude", &json!({"env": {name: value}}));
-        let url = "ANTHROPIC_BASE_URL";
-        for elsewhere in ["http://127.0.0.1:1", "https://127.0.0.1:8787.example/", "", "x"] {
-            let setting = format!("env.ANTHROPIC_BASE_URL in FILE is {elsewhere}");
-            assert_eq!(claude(url, elsewhere.into()), [setting]);
-        }
-        assert_eq!(claude(url, "http://localhost:8787/u/other".into()), [""; 0]);
-        for on in [json!("1"), json!(" Yes"), json!(true), json!(1)] {
-            assert_eq!(claude("CLAUDE_CODE_USE_VERTEX", on.clone()).len(), 1, "{on}");
-        }
-        for off in [json!("0"), json!(""), json!(false), json!({}), Value::Null] {
-            assert_eq!(claude("CLAUDE_CODE_USE_BEDROCK", off), [""; 0]);
-        }
-        let opencode = json!({"provider": {"openai": {"options": {"baseURL": "https://gateway.example"}}}});
-        assert_eq!(bypasses("opencode", &opencode).len(), 1);
-        assert_eq!(bypasses("codex", &opencode), [""; 0]);
-    }
-
-    #[test]
-    fn settings_are_read_with_comments_and_trailing_commas() {
-        let text = r#"{
-            // "baseURL": "http://a"
-            "url": "http://b//c", /* , */
-            "list": [1, 2,],
-        }"#;
-        let expected = json!({"url": "http://b//c", "list": [1, 2]});
-        assert_eq!(json(text.to_owned()), Some(expected));
-        for broken in ["", "{", "{/*", "{\"a\": }"] {
-            assert_eq!(json(broken.to_owned()), None, "{broken}");
-        }
-    }
-
-    #[test]
-    fn an_option_is_found_in_both_forms_before_the_prompt() {
-        let found = |words: &[&str]| {
-            let words: Vec<_> = words.iter().map(OsString::from).collect();
-            option_values("--settings", &words).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            found(&["-p", "--settings", "a.json", "--settings={}"]),
-            ["a.json", "{}"]
-        );
-        for none in [&["--settings"][..], &["--settings-x=1"], &["--", "--settings=a"]] {
-            assert_eq!(found(none), [""; 0]);
-        }
-    }
-
-    #[test]
-    fn numbers_are_found_at_their_keys_with_the_models_names() {
-        let codex =
-            "model = \"gpt-6\"\nmodel_context_window = 400_000\n[profiles.big]\nmodel_context_window = 5";
-        let codex: Value = toml::from_str(codex).unwrap();
-        assert_eq!(found(&codex, &["model_context_window"], ""), ["400000"]);
-        let opencode = json!({"provider": {
-            "anthropic": {"models": {"claude-opus-5-5": {"limit": {"context": 300_000, "output": 1}}, "x": {}}},
-            "openai": {"models": {"mine/gpt-6": {"limit": {"context": 200_000}}}, "options": 1},
-        }});
-        let keys = ["provider", ANY, "models", ANY, "limit", "context"];
-        assert_eq!(
-            found(&opencode, &keys, ""),
-            ["claude-opus-5-5=300000", "gpt-6=200000"]
-        );
-        for wrong in [json!({}), json!([1]), json!({"provider": 3}), Value::Null] {
-            assert_eq!(found(&wrong, &keys, ""), [""; 0]);
-        }
-    }
-
-    #[test]
-    fn the_url_has_the_windows_that_make_sense() {
-        let url = |all: &[&str]| with_windows("http://h:1", all.iter().map(|&one| one.to_owned()));
-        assert_eq!(url(&[]), "http://h:1");
-        assert_eq!(url(&["400000"]), "http://h:1/w/400000");
-        assert_eq!(url(&["a=5000", "b=6000"]), "http://h:1/w/b=6000,a=5000");
-        assert_eq!(url(&["12", "x y=5000", "a/b=5000", "-1", "é=5000"]), "http://h:1");
-        let many: Vec<String> = (0..1_000).map(|n| format!("model-{n}=5000")).collect();
-        assert_eq!(
-            with_windows("http://h:1", many.into_iter()),
-            "http://h:1",
-            "too long"
-        );
-    }
-}
+mod tests;

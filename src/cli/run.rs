@@ -327,12 +327,15 @@ impl AgentRun<'_> {
         let words: Vec<_> = self.start.first.iter().map(OsString::from).collect();
         let words = [&words, self.start.own].concat();
         let values = declared::overriding_values(self.agent, &words);
-        match values.iter().find(|value| value.bypasses(&self.proxy.data)) {
+        let url = &self.proxy.data;
+        let bypassing = values.iter().find(|value| value.bypasses(url));
+        let unreached = || {
+            let (message, help) = declared::unreached(self.agent, &words, url)?;
+            Some((message, format!("{help}; or start the agent without baton")))
+        };
+        match bypassing.map(|value| value.problem(url)).or_else(unreached) {
             None => Ok(()),
-            Some(value) => {
-                let (message, help) = value.problem(&self.proxy.data);
-                Err(Exit::CONFIG.with_help(visible(&message), visible(&help)))
-            }
+            Some((message, help)) => Err(Exit::CONFIG.with_help(visible(&message), visible(&help))),
         }
     }
 

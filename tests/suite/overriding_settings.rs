@@ -101,3 +101,53 @@ async fn opencode_is_not_started_with_a_base_url_in_any_of_its_settings() {
         ran.err
     );
 }
+
+#[tokio::test]
+async fn a_sign_in_that_does_not_reach_baton_is_not_started() {
+    let scene = Scene::with(|_| Reply::text("unused"), "").await;
+    for dir in ["home/.codex", "home/.gemini"] {
+        fs::create_dir_all(scene.path(dir)).unwrap();
+    }
+    let run = |words: &[&str], variables: &[(&str, &str)]| {
+        scene.agent(words[0], "echo started");
+        let mut command = scene.baton("run", words);
+        command
+            .current_dir(scene.path("home"))
+            .envs(variables.iter().copied());
+        Ran::from(command.output().unwrap())
+    };
+    let starts = |words: &[&str], variables: &[(&str, &str)]| {
+        let ran = run(words, variables);
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (Some(0), "started\n"),
+            "{}",
+            ran.err
+        );
+    };
+    starts(&["codex"], &[]);
+    let elsewhere = "openai_base_url=\"http://127.0.0.1:18701/v1\"";
+    run(&["codex", "-c", elsewhere], &[]).said(78, &["openai_base_url in `-c` is http://127.0.0.1:18701"]);
+    let codex = scene.path("home/.codex/config.toml");
+    fs::write(&codex, "model_provider = \"ollama\"\n").unwrap();
+    let setting = format!("model_provider in {} selects a provider", codex.display());
+    run(&["codex"], &[]).said(78, &[&setting, "give that provider baton's URL"]);
+    starts(&["codex", "-c", "model_provider=openai"], &[]);
+
+    let vertex = ("GOOGLE_GENAI_USE_VERTEXAI", "true");
+    run(&["gemini"], &[vertex]).said(78, &["GOOGLE_GENAI_USE_VERTEXAI selects Vertex AI"]);
+    let gemini = scene.path("home/.gemini/settings.json");
+    let settings =
+        |kind: &str| format!("{{\"security\": {{\"auth\": {{\"selectedType\": \"{kind}\"}}}}}} // mine");
+    fs::write(&gemini, settings("gemini-api-key")).unwrap();
+    starts(&["gemini"], &[vertex]);
+    fs::write(&gemini, settings("vertex-ai")).unwrap();
+    run(&["gemini"], &[]).said(78, &["security.auth.selectedType in ", "GOOGLE_VERTEX_BASE_URL"]);
+
+    run(&["goose"], &[("GOOSE_PROVIDER", "chatgpt_codex")])
+        .said(78, &["GOOSE_PROVIDER selects a ChatGPT plan"]);
+    starts(
+        &["goose", "run", "--provider", "openai"],
+        &[("GOOSE_PROVIDER", "chatgpt_codex")],
+    );
+}

@@ -84,14 +84,19 @@ fn the_table_is_read_and_each_setting_names_its_place() {
     assert_eq!(table.agent.len(), known().len());
     for agent in &table.agent {
         let urls = agent.base_urls.iter().map(|row| &row.setting);
-        let sign_ins = agent.unreached.iter().map(|row| &row.setting);
+        let sign_ins = agent.unreached.iter().flat_map(|row| &row.settings);
         for setting in agent.windows.iter().chain(urls).chain(sign_ins) {
-            let in_file = !setting.file.is_empty() && !setting.keys.is_empty();
-            assert!(in_file || setting.environment.is_some(), "{setting:?}");
+            let has_source =
+                !setting.file.is_empty() || !setting.options.is_empty() || !setting.assignments.is_empty();
+            let is_whole = has_source && !setting.keys.is_empty();
+            assert!(is_whole || setting.environment.is_some(), "{setting:?}");
         }
         let overriding = &agent.overriding;
         assert!(overriding.files.iter().all(|row| row.keys.is_empty()
-            && (!row.file.is_empty() || row.variable.is_some() || row.environment.is_some())));
+            && (!row.file.is_empty()
+                || row.variable.is_some()
+                || row.environment.is_some()
+                || !row.assignments.is_empty())));
         let sign_ins = &agent.unreached;
         assert!(
             sign_ins

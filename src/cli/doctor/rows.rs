@@ -386,14 +386,11 @@ fn proxy_url(installation: &Installation) -> String {
 }
 
 /// Warns of a chosen sign-in that does not reach baton, and of one that its provider's terms exclude.
-fn sign_ins(_: &Installation) -> Vec<Finding> {
+fn sign_ins(installation: &Installation) -> Vec<Finding> {
+    let url = proxy_url(installation);
     let rows = |agent: &'static AgentSetup| {
-        let chosen = agent.unreached.iter().find(|row| row.is_chosen());
-        let reaches = match chosen {
-            Some(row) => {
-                let message = format!("{} does not go through baton", row.sign_in);
-                Finding::warning(&agent.title, message, &row.help)
-            }
+        let reaches = match declared::unreached(agent, &[], &url) {
+            Some((message, help)) => Finding::warning(&agent.title, message, help),
             None => Finding::ok(&agent.title, format!("works with {}", agent.sign_ins)),
         };
         let terms = agent.terms();
