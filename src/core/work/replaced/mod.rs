@@ -178,8 +178,9 @@ struct Earlier {
     about: HashMap<u64, Vec<usize>>,
     /// Statements by each of their values.
     values: HashMap<String, Vec<usize>>,
-    /// The last statement with a value of each kind.
+    /// The last statement with a value of each kind, and of each kind and unit.
     last: HashMap<ValueKind, usize>,
+    last_of_unit: HashMap<(ValueKind, Option<u64>), usize>,
 }
 
 impl Earlier {
@@ -193,6 +194,7 @@ impl Earlier {
         for value in &said.statement.values {
             place(self.values.entry(value.text.clone()).or_default());
             self.last.insert(value.kind, at);
+            self.last_of_unit.insert((value.kind, value.unit), at);
         }
     }
 
@@ -219,13 +221,14 @@ impl Earlier {
                 *known = Some((relation, at));
             }
         }
-        // "Actually 9002" refers to the last value of the same kind.
-        if !replaces && later.statement.corrects && later.statement.about.len() <= 1 {
-            let kinds = later.statement.values.iter().map(|value| value.kind);
-            let mut kinds = kinds.filter(|kind| *kind != ValueKind::Words);
-            let last = kinds.find_map(|kind| self.last.get(&kind));
+        // "Actually 9002" refers to the last value of the same kind, and not to the 3 of "add 3 tests".
+        let later = &later.statement;
+        if !replaces && later.corrects && !later.changes && later.about.len() <= 1 {
+            let values = || later.values.iter().filter(|value| value.kind != ValueKind::Words);
+            let alike = values().find_map(|value| self.last_of_unit.get(&(value.kind, value.unit)));
+            let last = alike.or_else(|| values().find_map(|value| self.last.get(&value.kind)));
             if let Some(last) = last.map(|last| &mut before[*last])
-                && may_replace(last, later)
+                && may_replace(last, &rest[0])
             {
                 last.replaced = last.replaced.or(Some((Relation::Perhaps, at)));
             }

@@ -17,7 +17,7 @@ pub(super) struct StatedValue {
     /// The value in lower case.
     pub(super) text: String,
     /// Hash of the unit that a number counts.
-    unit: Option<u64>,
+    pub(super) unit: Option<u64>,
 }
 
 impl StatedValue {
@@ -49,6 +49,8 @@ pub(crate) struct Statement {
     insists: bool,
     /// Whether the statement reports a change.
     pub(super) corrects: bool,
+    /// Whether it orders a change of a named thing, and so refers to nothing else: "change the port to 9002".
+    pub(super) changes: bool,
     /// Whether the statement adds to earlier ones.
     pub(super) adds: bool,
     /// Whether this is a question, which states nothing.
@@ -63,8 +65,10 @@ impl Statement {
             true => small.replace("for now", ""),
             false => small.clone(),
         };
+        let changes = orders_change(&small);
         let mut statement = Self {
-            corrects: WORDS.corrects.occur_in(&corrects) || is_new_state(&corrects),
+            changes,
+            corrects: changes || WORDS.corrects.occur_in(&corrects) || is_new_state(&corrects),
             adds: WORDS.adds.occur_in(&small),
             asks: sentence.trim_end().ends_with(['?', '？']),
             insists: WORDS.insists.occur_in(&small),
@@ -298,6 +302,12 @@ fn is_new_state(small: &str) -> bool {
     };
     let is_new = |at: usize| at + 1 == words.len() || states(at + 1) || at > 0 && states(at - 1);
     (0..words.len()).any(|at| words[at] == "now" && is_new(at))
+}
+
+/// Whether a lower-case sentence orders a new value: "change the port to 9002".
+fn orders_change(small: &str) -> bool {
+    let small = small.trim_start();
+    WORDS.orders_change.begin(small) && small.contains(" to ")
 }
 
 /// Whether the words before a value show that it is the only one of its kind: "our working branch", "we are in phase".

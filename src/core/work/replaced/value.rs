@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::text::phrases::Phrases;
+use crate::text::phrases::{Beginnings, Phrases};
 use crate::text::stem::stem;
 use crate::text::{table, words};
 
@@ -225,6 +225,7 @@ fn is_zone(word: &str) -> bool {
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(super) struct StatementWords {
     pub(super) corrects: Phrases,
+    pub(super) orders_change: Beginnings,
     pub(super) adds: Phrases,
     pub(super) insists: Phrases,
     alike: Vec<&'static str>,

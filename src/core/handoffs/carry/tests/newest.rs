@@ -207,3 +207,26 @@ fn the_request_of_a_summary_stands_where_the_user_has_made_none_since() {
     let block = behind(&[summary, model("The halls are dry."), asked], 1200);
     assert_lacks(&block, told);
 }
+
+#[test]
+fn a_statement_that_the_newest_message_replaces_is_marked() {
+    let said = |first: &str, newest: &str| {
+        let messages = [
+            user(first),
+            model("Done."),
+            user("Add 3 tests of the importer."),
+            model("Done."),
+            user(newest),
+        ];
+        behind(&messages, 600)
+    };
+    let mark = "[replaced by a later word where the two conflict]";
+    let use_it = "Use port 9001. Port the importer.";
+    let text = said(use_it, "Use 9002 from now on.");
+    assert_contains(&text, &format!("Use port 9001. {mark} Port the importer."));
+    assert_eq!(text.matches(mark).count(), 1, "{text}");
+    let listens = "The server must listen on port 9001.";
+    let text = said(listens, "Change the port to 9002.");
+    assert_contains(&text, &format!("{listens} {mark}"));
+    assert_lacks(&said(listens, "Change the title to Hall 2."), mark);
+}

@@ -41,6 +41,7 @@ const ROWS: &[(&str, &str, &str, &str, Verdict)] = &[
     ("Use port 9001 and write the log to stdout.", "Actually use port 9002.", "9001", "9002", Marked),
     ("Total spending is capped at $480; exceeding it needs approval.", "Budget cap is $730 total.", "$480", "$730", Marked),
     ("The weekly report goes out on Monday.", "Send the weekly report on Friday from now on.", "Monday", "Friday", Marked),
+    ("The server must listen on port 9001.", "Change the port to 9002.", "9001", "9002", Marked),
     // Keys and tables.
     ("REGION=eu-west-1", "REGION=us-east-2", "eu-west-1", "us-east-2", Gone),
     ("export API_PORT=9001", "export API_PORT=9002", "9001", "9002", Gone),
