@@ -159,6 +159,10 @@ impl<'i> Statements<'i> {
     ) -> Option<(usize, AnchoredSentence)> {
         let (_, by) = self.of_whole(&spoken_text(turn, anchor))?;
         let newest = self.newest(by);
+        // An order that lifts a prohibition is over when it is done.
+        if newest.orders && Statement::from_sentence(&anchor.text).forbids {
+            return None;
+        }
         let mark = newest.replaced.map(|(relation, by)| self.mark(relation, by));
         let instead = AnchoredSentence {
             class: anchor.class,

@@ -324,8 +324,9 @@ impl<'r> ActiveRules<'r> {
             let by = statements.newest(by);
             let mut rules = self.rules.iter();
             let is_known = rules.any(|((turn, _), rule)| *turn == by.turn && has_word(&rule.text, by.text));
-            // The report of a fault may name a value, and replaces no rule.
-            if !is_known && !said::describes(by.text) {
+            // The report of a fault may name a value, and replaces no rule. An order that lifts a prohibition is over when it is done.
+            let lifts = by.orders && statement.forbids;
+            if !is_known && !lifts && !said::describes(by.text) {
                 let saying = match by.statement.forbids {
                     true => RuleStatement::Forbids,
                     false => RuleStatement::Holds,

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+mod order;
 mod relation;
 mod statement;
 mod value;
@@ -62,19 +63,23 @@ impl<'i> Statements<'i> {
     pub(crate) fn from_texts(texts: &[SpokenText<'i>]) -> Self {
         let mut found = Self::default();
         let mut earlier = Earlier::default();
+        let mut has_prohibition = false;
         for text in texts {
             let all: Vec<TextPiece<'i>> = pieces(text.text).collect();
             let from = found.said.len();
-            for piece in &all {
+            for (at, piece) in all.iter().enumerate() {
                 let statement = Statement::from_sentence(piece.text);
+                let next = all.get(at + 1).map(|next| next.text);
+                let orders = has_prohibition && text.by_user && order::is_order(piece.text, next);
                 // Code is quoted more often than it is stated; only `key: value` counts there.
-                if statement.can_change() && (statement.keyed || !piece.code) {
+                if (orders || statement.can_change()) && (statement.keyed || !piece.code) {
                     found.said.push(ValueStatement {
                         turn: text.turn,
                         by_user: text.by_user,
                         text: piece.text,
                         statement,
                         bare: false,
+                        orders,
                         replaced: None,
                     });
                 }
@@ -87,8 +92,14 @@ impl<'i> Statements<'i> {
                 earlier.compare(&mut found.said, at);
             }
             for at in from..found.said.len() {
-                earlier.add(&found.said[at], at);
+                // An order by itself is not replaced, because it is over when it is done.
+                if found.said[at].statement.can_change() {
+                    earlier.add(&found.said[at], at);
+                }
             }
+            has_prohibition |= found.said[from..]
+                .iter()
+                .any(|said| said.by_user && said.statement.forbids);
         }
         let replacing = found.said.iter().filter_map(|said| Some(said.replaced?.1));
         let turns: HashSet<usize> = replacing.map(|by| found.said[by].turn).collect();

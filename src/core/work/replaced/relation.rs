@@ -1,5 +1,6 @@
 //! The effect of a later statement on an earlier one.
 
+use super::order;
 use super::statement::{Relation, StatedValue, Statement, ValueStatement};
 use super::value::ValueKind;
 
@@ -46,6 +47,12 @@ pub(super) fn may_replace(earlier: &ValueStatement<'_>, later: &ValueStatement<'
 
 pub(super) fn relation(earlier: &ValueStatement<'_>, later: &ValueStatement<'_>) -> Option<Relation> {
     let (old, new) = (&earlier.statement, &later.statement);
+    if later.orders && earlier.by_user && earlier.turn < later.turn {
+        let lifted = order::lifted(earlier.text, later.text);
+        if lifted.is_some() || !new.can_change() {
+            return lifted;
+        }
+    }
     if !may_replace(earlier, later) {
         return None;
     }

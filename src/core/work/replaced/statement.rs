@@ -390,6 +390,8 @@ pub(crate) struct ValueStatement<'i> {
     pub(crate) statement: Statement,
     /// Whether the whole text consists of keys and values.
     pub(super) bare: bool,
+    /// Whether the user orders something, which may lift a prohibition.
+    pub(crate) orders: bool,
     /// How a later statement replaced this one, and the index of that statement.
     pub(crate) replaced: Option<(Relation, usize)>,
 }

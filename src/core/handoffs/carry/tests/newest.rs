@@ -230,3 +230,29 @@ fn a_statement_that_the_newest_message_replaces_is_marked() {
     assert_contains(&text, &format!("{listens} {mark}"));
     assert_lacks(&said(listens, "Change the title to Hall 2."), mark);
 }
+
+#[test]
+fn an_order_lifts_an_earlier_prohibition_and_is_no_rule() {
+    let said = |newest: &str| {
+        behind(
+            &[
+                user("Please don't push anything to the server yet."),
+                model("Done."),
+                user(newest),
+                model("Done."),
+                user("Mend the exporter."),
+            ],
+            600,
+        )
+    };
+    let text = said("Now commit and push it to the server.");
+    assert_lacks(&text, "don't push");
+    assert_lacks(&text, "rules and decisions");
+    for other in [
+        "Push it to the server after I reviewed.",
+        "Commit it.",
+        "Push it to the other one.",
+    ] {
+        assert_contains(&said(other), "don't push");
+    }
+}

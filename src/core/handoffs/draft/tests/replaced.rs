@@ -42,6 +42,11 @@ const ROWS: &[(&str, &str, &str, &str, Verdict)] = &[
     ("Total spending is capped at $480; exceeding it needs approval.", "Budget cap is $730 total.", "$480", "$730", Marked),
     ("The weekly report goes out on Monday.", "Send the weekly report on Friday from now on.", "Monday", "Friday", Marked),
     ("The server must listen on port 9001.", "Change the port to 9002.", "9001", "9002", Marked),
+    // An order of what was forbidden.
+    ("Don't push anything yet.", "Now commit and push.", "anything yet", "commit and push", Gone),
+    ("Do not push the branch.", "Now push the branch.", "Do not push", "Now push", Marked),
+    ("Don't push anything yet.", "Commit and push after I reviewed.", "anything yet", "after I reviewed", Both),
+    ("Don't push to main without my review.", "Push to main.", "without my review", "Push to main", Both),
     // Keys and tables.
     ("REGION=eu-west-1", "REGION=us-east-2", "eu-west-1", "us-east-2", Gone),
     ("export API_PORT=9001", "export API_PORT=9002", "9001", "9002", Gone),
