@@ -16,7 +16,7 @@ use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::work::said::score::Score;
-use crate::work::said::{self, MAX_SENTENCE_BYTES, RuleStatement};
+use crate::work::said::{self, MAX_SENTENCE_BYTES, PastedError, RuleStatement};
 use crate::work::{self, SeenStatement, requests};
 
 /// Maximum size in bytes of a newest message that is kept whole, and of the typed lines of a longer one.
@@ -115,6 +115,12 @@ impl Candidate {
         if let Some(words) = message.choices.get(&self.text) {
             self.text = said::in_answer(&self.text, words);
             self.saying = self.saying.or(Some(RuleStatement::Seems));
+        }
+        // `It fails when I open it:` says little without the error below it.
+        let is_beside = |error: &&PastedError| error.beside.trim_end().ends_with(&self.text);
+        let error = message.error.as_ref().filter(|_| self.saying.is_none());
+        if let Some(error) = error.filter(is_beside) {
+            self.text = format!("{} (pasted: {})", self.text, error.text);
         }
         Some(self)
     }
@@ -266,6 +272,8 @@ fn whole(message: &UserMessage) -> String {
         true => text,
         false => &message.typed,
     };
+    let error = message.error.as_ref().map_or("", |error| &error.text);
+    let first = &[first, error].join("\n");
     match MAX_TYPED_BYTES.checked_sub(first.len()) {
         _ if text.len() <= MAX_MESSAGE_BYTES => text.to_owned(),
         Some(room) => ends(text, room.min(MAX_ENDS_BYTES), first),

@@ -14,7 +14,7 @@ use crate::transcript::{
 };
 use crate::wire::Role;
 use crate::work::requests;
-use crate::work::said::{TypedMessage, quoted, typed};
+use crate::work::said::{PastedError, TypedMessage, quoted, typed};
 
 /// Beginning and end of a pasted sentinel.
 const SENTINEL: &str = "[[handoff-resume:";
@@ -28,6 +28,8 @@ pub(super) struct UserMessage {
     pub(super) text: String,
     /// The lines of the message without pastes; empty if most of them repeat words of the model or of a tool.
     pub(super) typed: String,
+    /// The error that a paste in the message is about.
+    pub(super) error: Option<PastedError>,
     /// For the newest message: the last question in the model's previous turn, or the offer that it accepts. Empty if the model
     /// made neither.
     pub(super) asked: String,
@@ -125,8 +127,10 @@ impl UserMessages {
 
 impl UserMessage {
     fn new(text: String) -> Self {
+        let typed = typed(&text);
         Self {
-            typed: typed(&text).join("\n"),
+            error: PastedError::find(&text, &typed),
+            typed: typed.join("\n"),
             text,
             ..Self::default()
         }

@@ -1,6 +1,7 @@
 //! Finds the sentences that the user typed, and classifies them by the words in `rules.toml`.
 
 mod clause;
+mod error;
 mod lines;
 mod pasted;
 mod quoted;
@@ -9,6 +10,7 @@ pub(crate) mod score;
 mod typed;
 pub(crate) mod words;
 
+pub(crate) use error::PastedError;
 pub(crate) use lines::in_lines;
 pub(crate) use quoted::{TypedMessage, quoted};
 pub(crate) use rule::{RuleStatement, describes, parts};

@@ -256,3 +256,23 @@ fn an_order_lifts_an_earlier_prohibition_and_is_no_rule() {
         assert_contains(&said(other), "don't push");
     }
 }
+
+#[test]
+fn the_error_of_a_pasted_trace_is_shown_with_the_users_words() {
+    let frames = |file: &str| format!("  File \"{file}\", line 12, in open\n    return self.door.open()\n");
+    let error = "ValueError: the key of the hall is empty";
+    let trace = format!(
+        "When I open the page I get this:\n\nTraceback (most recent call last):\n{}{error}\n\nSome context of the run:\n{}Mend it.",
+        frames("hall.py").repeat(30),
+        frames("lamp.py").repeat(10)
+    );
+    let newest = behind(&[user(&trace)], 1200);
+    assert_contains(&newest, error);
+    assert_contains(&newest, "Mend it.");
+    let later = behind(&[user(&trace), model("Done."), user("Paint the hall.")], 1200);
+    assert_contains(
+        &later,
+        &format!("When I open the page I get this: (pasted: {error})"),
+    );
+    assert_lacks(&later, "hall.py");
+}
