@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags};
 use tempfile::NamedTempFile;
 
 /// Age at which a temporary file counts as abandoned by a killed process. Writing a file takes milliseconds.
@@ -214,6 +214,28 @@ pub fn make_dir(path: &Path, access: FileAccess) -> io::Result<()> {
     builder.create(path)
 }
 
+/// Checks that files can be created in a directory, or that it can be made.
+///
+/// # Errors
+/// Returns an error if a file is in its place, or this user may not write there.
+pub fn check_writable(dir: &Path) -> io::Result<()> {
+    // A relative path of one name has an empty parent.
+    let named = |dir: &Path| !dir.as_os_str().is_empty();
+    let found = dir
+        .ancestors()
+        .take_while(|dir| named(dir))
+        .find(|dir| dir.exists());
+    let found = found.unwrap_or(if dir.is_absolute() {
+        Path::new("/")
+    } else {
+        Path::new(".")
+    });
+    if !found.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(rustix::fs::access(found, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
 /// Returns the free space of a directory's file system in bytes, or `None` if it cannot be read.
 ///
 /// A directory that does not exist yet has that of the nearest one above it.
@@ -251,6 +273,20 @@ pub fn lock_within(file: &fs::File, limit: Duration, pause: Duration) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_is_writable_if_it_or_the_nearest_one_above_is() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let checked = |below: &str| check_writable(&dir.path().join(below)).map_err(|error| error.kind());
+        for writable in ["", "a", "a/b/c"] {
+            assert_eq!(checked(writable), Ok(()), "{writable}");
+        }
+        assert_eq!(check_writable(Path::new("none-of-this-name")).ok(), Some(()));
+        for other in ["file", "file/a/b"] {
+            assert_eq!(checked(other), Err(io::ErrorKind::NotADirectory), "{other}");
+        }
+    }
 
     #[test]
     fn a_file_is_replaced_whole_and_nothing_else_is_left() {

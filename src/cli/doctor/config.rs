@@ -39,6 +39,7 @@ pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
 /// Warnings about valid settings that the owner may not want.
 pub(super) fn warnings(config: &Config) -> Vec<Finding> {
     let mut findings = problems(&config.refused_clients);
+    findings.extend(problems(&config.directory_problems()));
     findings.extend(unreached_thresholds(&config.handoff));
     findings.extend(open_listener(config, config.server.at.listen));
     findings.extend(team(config));

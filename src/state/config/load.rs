@@ -11,7 +11,7 @@ use super::keys::{self, BRAKE, BRAKE_TABLE, CLIENTS, ConfigKey, SECTIONS, UPSTRE
 use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::{ValueError, complaint};
-use super::{Config, Secret, raw, rules};
+use super::{Config, Secret, directories, raw, rules};
 use crate::disk;
 
 /// The documented default, as built in.
@@ -117,6 +117,7 @@ impl Config {
         config.journal.secrets = own_secrets(&config);
         config.journal.cache_bytes = config.limits.cache_bytes / 4;
         config.secret_files = loader.secret_files;
+        config.directories = directories::named(&loader.origins);
         config.variables = loader.variables;
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
         (config, loader.problems)

@@ -7,6 +7,7 @@
 
 mod addresses;
 pub mod client_files;
+mod directories;
 mod keys;
 mod load;
 mod problem;
@@ -67,6 +68,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// Files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
+    /// Keys that name a directory, and where each is set.
+    directories: Vec<(&'static str, KeyOrigin)>,
     /// Environment variables that set keys, or that secrets refer to.
     pub variables: Vec<String>,
     pub handoff: HandoffPolicy,

@@ -41,6 +41,44 @@ fn what_holds_until_a_restart_is_kept_and_named() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_used_is_reported_with_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::write(at("file"), "").unwrap();
+    let found = |text: &str| {
+        let config = load(text, &[("BATON_STATE__DIR", &at("state"))], &Flags::default()).unwrap();
+        let problems = config.directory_problems().into_iter();
+        problems.map(|problem| problem.to_string()).collect::<Vec<_>>()
+    };
+    let sound = format!(
+        "[handoff]\ndir = '{0}'\nsave_dir = '{0}/a/b'\ngit_dir = '{0}'\n",
+        at("")
+    );
+    assert_eq!(found(&sound), [""; 0]);
+    let (file, below, none) = (at("file"), at("file/x"), at("none"));
+    let text = format!("[handoff]\nsave_dir = '{file}'\ngit_dir = '{none}'\n[draft]\ngit_dir = '{file}'");
+    let help = "correct the path; relative ones start at the working directory";
+    assert_eq!(
+        found(&text),
+        [
+            format!(
+                "my.toml:2:12: handoff.save_dir: {file} is not a directory, or below a file\n    help: {help}"
+            ),
+            format!("my.toml:3:11: handoff.git_dir: {none} is not a directory\n    help: {help}"),
+            format!("my.toml:5:11: draft.git_dir: {file} is not a directory\n    help: {help}"),
+        ]
+    );
+    let config = load("", &[("BATON_STATE__DIR", &below)], &Flags::default()).unwrap();
+    let problem = config.directory_problems()[0].to_string();
+    assert!(
+        problem.starts_with(&format!(
+            "environment variable BATON_STATE__DIR: state.dir: {below}"
+        )),
+        "{problem}"
+    );
+}
+
+#[test]
 fn the_default_holds_with_its_optional_keys_too() {
     let apart = [
         "tls_",
