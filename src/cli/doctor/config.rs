@@ -15,8 +15,8 @@ use baton_state::access::hosts;
 use baton_state::config::{
     Config, HandoffPolicy, ListenAddress, Problem, ServerDurability, StoreKind, Topology,
 };
-use baton_state::prices;
 use baton_state::store::{self, StoreError};
+use baton_state::{disk, prices};
 
 /// Findings for an invalid config.
 pub(super) fn problems(problems: &[Problem]) -> Vec<Finding> {
@@ -181,8 +181,12 @@ fn open_to_others(config: &Config) -> Vec<Finding> {
         .collect();
     let dir = config.server.clients_dir.clone();
     let clients = config.clients.iter().filter_map(|client| client.file.clone());
+    // A client's file mostly has a digest, and the config refers to secrets elsewhere: both may be readable then.
+    let written = config.file.iter().cloned().chain(clients.clone());
+    let written = written.filter(|path| holds_secret(config, path));
     let rows = [
         (secrets.clone(), 0o004, "can read this secret", "o-r"),
+        (written.collect(), 0o004, "can read a secret in it", "o-r"),
         (secrets, 0o002, "can change this secret", "o-w"),
         (
             dir.into_iter().chain(clients).collect(),
@@ -205,6 +209,22 @@ fn open_to_others(config: &Config) -> Vec<Finding> {
         })
     });
     findings.collect()
+}
+
+/// Whether a file has a key or token in its text.
+fn holds_secret(config: &Config, path: &Path) -> bool {
+    let upstreams = config
+        .upstreams
+        .values()
+        .filter_map(|upstream| upstream.api_key.as_ref());
+    let clients = config.clients.iter().filter_map(|client| client.key.as_ref());
+    let tokens = config.admin.tokens().map(|(_, token)| token);
+    let mut secrets = upstreams
+        .chain(clients)
+        .chain(tokens)
+        .chain(&config.handoff.seal_keys);
+    let text = disk::read_named(path).unwrap_or_default();
+    secrets.any(|secret| text.contains(secret.reveal()))
 }
 
 /// Warns of Sentinels with a durability that a failover does not keep.
@@ -353,6 +373,64 @@ mod tests {
                 assert!(warning.help.unwrap().contains("[[clients]]"), "{listen}");
             }
         }
+    }
+
+    #[test]
+    fn files_with_secrets_that_others_can_read_or_change_are_warned_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let set =
+            |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        set(dir.path(), 0o755);
+        let clients = dir.path().join("clients");
+        fs::create_dir(&clients).unwrap();
+        let key = "key = 'key-of-ada-012345'\n";
+        let digest = format!("key_sha256 = '{}'\n", "ab".repeat(32));
+        let files = [
+            ("tls.key", "a private key"),
+            ("token", "words-of-the-operators"),
+            ("clients/ada.toml", key),
+            ("clients/bob.toml", &digest),
+        ];
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let text = format!(
+            "[server]\nclients_dir = '{0}/clients'\ntls_cert = '{0}/tls.key'\ntls_key = '{0}/tls.key'\n[admin]\ntoken = {{ file = '{0}/token' }}",
+            dir.path().display()
+        );
+        let config = Config::from_text(Some(("f", &text)), &Default::default(), &Default::default()).unwrap();
+        let found = |mode: u32| {
+            for (name, _) in files {
+                set(&dir.path().join(name), mode);
+            }
+            let found = open_to_others(&config).into_iter();
+            let named = found.map(|finding| {
+                let subject = finding.subject.rsplit('/').next().unwrap().to_owned();
+                format!("{subject}: {}", finding.message)
+            });
+            let mut named: Vec<_> = named.collect();
+            named.sort();
+            named
+        };
+        assert_eq!(found(0o640), [""; 0]);
+        let told = |file: &str, what: &str| format!("{file}: other users of this machine {what}");
+        let read = "can read this secret";
+        assert_eq!(
+            found(0o644),
+            [
+                told("ada.toml", "can read a secret in it"),
+                told("tls.key", read),
+                told("token", read)
+            ]
+        );
+        let change = "can add or change clients";
+        assert_eq!(
+            found(0o602)[..2],
+            [told("ada.toml", change), told("bob.toml", change)]
+        );
+        set(dir.path(), 0o700);
+        set(&clients, 0o700);
+        assert_eq!(found(0o644), [""; 0], "a closed directory");
     }
 
     #[test]
