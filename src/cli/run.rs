@@ -18,7 +18,7 @@ use super::state_args::StateArgs;
 use super::{config_file, foreground, load_state};
 use baton_core::brake::{BrakeOutcome, parse_dollars, provider_limit};
 use baton_core::plan::FreeCutPolicy;
-use baton_core::record::is_topic;
+use baton_core::record::{LOCAL, is_topic};
 use baton_state::config::{Config, closest_name};
 use baton_state::disk::{private_file, read_named};
 use baton_state::journal::JournalReader;
@@ -172,16 +172,28 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     }
 }
 
+/// Returns the chat command that lets a client's stopped agent continue, unless the config forbids it.
+pub(super) fn go_command(config: &Config, client: Option<&str>, stop: BrakeOutcome) -> Option<String> {
+    let prefix = &config.commands.prefix;
+    let policy = config.brake_of(client.unwrap_or(LOCAL));
+    let may_go_on = stop != BrakeOutcome::StoppedBudget || policy.may_raise();
+    // Without a prefix there are no chat commands.
+    (may_go_on && !prefix.is_empty()).then(|| format!("{prefix}go"))
+}
+
 /// Reports that the brake or the provider stopped the agent, whose own screen is gone. Errors are ignored: the agent has
 /// ended.
 fn tell_stop(config: &Config, run: &str) {
     let journal = JournalReader::open(&config.state_dir).ok().flatten();
     let last = journal.and_then(|journal| journal.last_of_run(run).ok().flatten());
     let last = last.unwrap_or_default();
-    if last.brake.is_some_and(BrakeOutcome::is_stop) {
-        let _ = Out::stderr().line(
-            "baton: the brake stopped this session; continue it in the agent with `::go`, or see `baton log brake:stopped*`",
-        );
+    if let Some(stop) = last.brake.filter(|outcome| outcome.is_stop()) {
+        let _ = Out::stderr().line(match go_command(config, last.client.as_deref(), stop) {
+            Some(go) => format!(
+                "baton: the brake stopped this session; continue it in the agent with `{go}`, or see `baton log brake:stopped*`"
+            ),
+            None => "baton: the brake stopped this session; see `baton log brake:stopped*`".to_owned(),
+        });
     }
     if let Some(limit) = last.provider_limit {
         let _ = Out::stderr().line(format_args!("baton: {}", provider_limit(limit.opens_ms)));

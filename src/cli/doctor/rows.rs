@@ -410,7 +410,12 @@ fn budget(installation: &Installation) -> Vec<Finding> {
     let braked = match newest.iter().find(is_braked) {
         Some(row) => {
             let message = format!("stopped an agent {}: {}", ago(row.at_ms), row.id);
-            let help = "let it continue with `::go` in its chat, or raise the limit; `baton log brake:stopped*` lists all";
+            let stop = row.event.brake.unwrap_or(BrakeOutcome::StoppedBudget);
+            let go = run::go_command(&installation.config, row.event.client.as_deref(), stop);
+            let go = go.map_or(String::new(), |go| {
+                format!("let it continue with `{go}` in its chat, or ")
+            });
+            let help = format!("{go}raise the limit; `baton log brake:stopped*` lists all");
             Finding::warning("brake", message, help)
         }
         None if installation.config.is_brake_off() => Finding::ok("brake", "no budget is set"),

@@ -143,6 +143,18 @@ fn a_stop_of_the_brake_is_reported_with_its_exchange() {
     let stopped = &budgets(&installation)[0];
     assert_eq!(stopped.severity, FindingSeverity::Warning);
     assert!(stopped.message.ends_with(": exchange-1"), "{stopped:?}");
+    for (may_raise, stop, may_go_on) in [
+        (true, BrakeOutcome::StoppedBudget, true),
+        (false, BrakeOutcome::StoppedLoop, true),
+        (false, BrakeOutcome::StoppedBudget, false),
+    ] {
+        let mut row = ExchangeRow::default();
+        row.event.brake = Some(stop);
+        installation.config.brake.may_raise = Some(may_raise);
+        installation.journal = journal(vec![row]);
+        let help = budgets(&installation)[0].help.clone().unwrap();
+        assert_eq!(help.contains("`::go`"), may_go_on, "{stop:?}: {help}");
+    }
     let mut row = ExchangeRow {
         upstream: Some("anthropic".to_owned()),
         ..ExchangeRow::default()
