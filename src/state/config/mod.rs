@@ -69,7 +69,7 @@ pub struct Config {
     /// Files that secrets were read from.
     pub secret_files: Vec<PathBuf>,
     /// Keys that name a directory, and where each is set.
-    directories: Vec<(&'static str, KeyOrigin)>,
+    pub directories: Vec<(&'static str, KeyOrigin)>,
     /// Environment variables that set keys, or that secrets refer to.
     pub variables: Vec<String>,
     pub handoff: HandoffPolicy,
