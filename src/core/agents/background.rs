@@ -44,6 +44,8 @@ pub struct BackgroundCall {
     pub id: String,
     /// Whether the call stops the command. Otherwise it asks for output.
     pub stops: bool,
+    /// Whether the call reads all of the file that Claude Code writes the output to.
+    pub reads_file: bool,
 }
 
 /// Reads a call about a command in the background.
@@ -52,6 +54,13 @@ pub fn asked(tool: &str, arguments: &Value) -> Option<BackgroundCall> {
     const TOOLS: [&str; 3] = ["write_stdin", "TaskOutput", "BashOutput"];
     const STOPS: [&str; 3] = ["TaskStop", "KillShell", "KillBash"];
     const NAMES: [&str; 4] = ["session_id", "task_id", "bash_id", "shell_id"];
+    if let Some(id) = output_file(tool, arguments) {
+        return Some(BackgroundCall {
+            id: id.to_owned(),
+            stops: false,
+            reads_file: true,
+        });
+    }
     let chars = arguments.get("chars").and_then(Value::as_str);
     let stops = STOPS.contains(&tool);
     let id = NAMES.iter().find_map(|name| arguments.get(name))?;
@@ -64,7 +73,21 @@ pub fn asked(tool: &str, arguments: &Value) -> Option<BackgroundCall> {
     (stops || TOOLS.contains(&tool)).then_some(BackgroundCall {
         id,
         stops: stops || is_interrupt,
+        reads_file: false,
     })
+}
+
+/// Identity of the command whose whole output a call reads: `…/tasks/b1.output`.
+fn output_file<'a>(tool: &str, arguments: &'a Value) -> Option<&'a str> {
+    let is_part = ["offset", "limit"]
+        .iter()
+        .any(|name| arguments.get(name).is_some());
+    let path = arguments
+        .get("file_path")
+        .filter(|_| tool == "Read" && !is_part)?;
+    let (directory, name) = path.as_str()?.rsplit_once(['/', '\\'])?;
+    name.strip_suffix(".output")
+        .filter(|_| directory.ends_with("tasks"))
 }
 
 /// The end of a command in the background, as Claude Code reports it.
@@ -76,6 +99,8 @@ pub struct BackgroundEnd {
     pub code: Option<i32>,
     /// The output, if the report quotes it.
     pub output: Option<String>,
+    /// Whether this is only the output, and the command may still run.
+    pub is_output: bool,
 }
 
 impl BackgroundEnd {
@@ -87,6 +112,23 @@ impl BackgroundEnd {
             code,
             ..Self::default()
         }
+    }
+
+    /// The output of a command, as `Read` shows its file with line numbers. `None` if it may be incomplete.
+    pub fn with_file(id: String, shown: &str) -> Option<Self> {
+        /// Number of lines that `Read` shows at most.
+        const MAX_LINES: usize = 2000;
+        let plain = |line: &'_ str| {
+            let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+            rest.strip_prefix(['→', '\t']).unwrap_or(line).to_owned()
+        };
+        let lines: Vec<String> = shown.lines().map(plain).collect();
+        (lines.len() < MAX_LINES).then(|| Self {
+            id: Some(id),
+            code: None,
+            output: Some(lines.join("\n")),
+            is_output: true,
+        })
     }
 
     /// Reads a report. Returns `None` for any other text, and if the command still runs.
@@ -197,6 +239,17 @@ mod tests {
                 serde_json::json!({"shell_id": "b1"}),
                 Some(("b1", true)),
             ),
+            (
+                "Read",
+                serde_json::json!({"file_path": "/tmp/claude/-work/tasks/b1.output"}),
+                Some(("b1", false)),
+            ),
+            (
+                "Read",
+                serde_json::json!({"file_path": "/tmp/claude/-work/tasks/b1.output", "limit": 9}),
+                None,
+            ),
+            ("Read", serde_json::json!({"file_path": "/work/b1.output"}), None),
             (
                 "mcp__browser__click",
                 serde_json::json!({"session_id": "b1"}),

@@ -1,5 +1,6 @@
 //! The index of a conversation: redacted excerpts of each message.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::message::{IndexedItem, IndexedMessage, IndexedResult, IndexedText, ItemPosition};
@@ -24,6 +25,8 @@ pub struct DraftIndex {
     pub(crate) messages: Vec<IndexedMessage>,
     /// Results of commands that still run in the background, by the identities of the commands.
     running: HashMap<String, Vec<ItemPosition>>,
+    /// Results of commands that ended with a code but without their output, by the identities of the commands.
+    ended: HashMap<String, (Vec<ItemPosition>, i32)>,
 }
 
 impl DraftIndex {
@@ -155,10 +158,27 @@ impl DraftIndex {
     /// Records how a command ended that earlier results left in the background: that of its start, and those of calls that
     /// asked for its output.
     fn end_background(&mut self, end: &BackgroundEnd) {
-        let started = end.id.as_ref().and_then(|id| self.running.remove(id));
-        for (at, i) in started.unwrap_or_default() {
+        let Some(id) = &end.id else { return };
+        let (started, end) = match end.is_output {
+            // Output that was read before the end may be incomplete, and proves nothing.
+            true => match self.ended.remove(id) {
+                Some((started, code)) => (
+                    started,
+                    Cow::Owned(BackgroundEnd {
+                        code: Some(code),
+                        ..end.clone()
+                    }),
+                ),
+                None => return,
+            },
+            false => (self.running.remove(id).unwrap_or_default(), Cow::Borrowed(end)),
+        };
+        if let Some(code) = end.code.filter(|_| end.output.is_none() && !started.is_empty()) {
+            self.ended.insert(id.clone(), (started.clone(), code));
+        }
+        for (at, i) in started {
             if let Some(IndexedItem::Result(result)) = self.messages[at].items.get(i) {
-                let ended = self.reader().ended_later(result.call, end);
+                let ended = self.reader().ended_later(result.call, &end);
                 self.messages[at].items[i] = IndexedItem::Result(ended);
             }
         }

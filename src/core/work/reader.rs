@@ -371,6 +371,11 @@ impl MessageReader<'_> {
         let id = call.background.as_ref().map(|call| call.id.clone());
         match &call.background {
             _ if result.not_run || result.end.is_running => None,
+            Some(asked) if asked.reads_file => {
+                let shown = wordings::before_reminders(text);
+                id.filter(|_| !result.is_error())
+                    .and_then(|id| BackgroundEnd::with_file(id, shown))
+            }
             Some(call) if call.stops => Some(BackgroundEnd::with(id, None)),
             Some(_) if result.end.code.is_some() => Some(BackgroundEnd::with(id, result.end.code)),
             _ => BackgroundEnd::read(text).map(|end| BackgroundEnd {

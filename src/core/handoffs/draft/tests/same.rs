@@ -223,6 +223,44 @@ fn a_command_in_the_background_ends_with_the_code_that_is_reported_later() {
 }
 
 #[test]
+fn the_file_of_a_command_that_ended_in_the_background_shows_its_outcome() {
+    let mut all = vec![user("Get it green.")];
+    let reads = |id: &str, output: &str| {
+        let path = json!({"file_path": format!("/tmp/claude/-work/tasks/{id}.output")});
+        called("Read", path, output)
+    };
+    let ids = ["b1", "b2", "b3", "b4"];
+    for (line, id) in ["npm test", "go test ./...", "vitest run", "pytest"]
+        .iter()
+        .zip(ids)
+    {
+        let started =
+            format!("Command running in background with ID: {id}. Output is being written to: /tmp/x");
+        all.extend(ran(&format!("{line} | tail -20"), &started));
+    }
+    // What was read before the end may be a part, and a command without a known end may still run.
+    all.extend(reads("b3", "     1→ Tests  9 passed (9)"));
+    all.extend(reads("b4", "1\t===== 3 passed in 0.2s ====="));
+    for id in &ids[..3] {
+        all.push(user(&format!(
+            "<task-notification>\n<task-id>{id}</task-id>\n<status>completed</status>\n<summary>Background command \"Run\" completed (exit \
+             code 0)</summary>\n</task-notification>"
+        )));
+    }
+    all.extend(reads("b1", "     1→Tests:  1 failed, 8 passed, 9 total"));
+    all.extend(reads("b2", "     1→ok  \texample.org/a\t0.2s"));
+    let (local, _) = both(&all);
+    for part in [
+        "- `npm test`: **failed**, exit code unknown (turn 1, call 1)",
+        "- `go test ./...`: passed (turn 1, call 2)",
+        "- `vitest run`: exit code unknown",
+        "- `pytest`: started in the background",
+    ] {
+        assert_contains(&local, part);
+    }
+}
+
+#[test]
 fn a_later_commit_settles_one_that_failed() {
     let mut all = vec![user("Add the page.")];
     let failed = "Exit code 1\nerror: the hook is missing";
