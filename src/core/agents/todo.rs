@@ -104,6 +104,30 @@ impl TodoList {
         }
     }
 
+    /// Adds a call that shows the whole list. The text of a known item stays, because the tool adds its owner.
+    pub fn show(&mut self, turn: usize, shown: &[NumberedTodo]) {
+        let with_text = |shown: &NumberedTodo| {
+            let number = shown.number.as_ref();
+            let known = number.and_then(|number| self.positions.get(number));
+            let text = known.map_or(&shown.item.text, |at| &self.items[*at].item.text);
+            let item = TodoItem {
+                text: text.clone(),
+                ..shown.item.clone()
+            };
+            NumberedTodo {
+                item,
+                ..shown.clone()
+            }
+        };
+        let shown: Vec<NumberedTodo> = shown.iter().map(with_text).collect();
+        if !shown.is_empty() && shown != self.items {
+            let numbers = shown.iter().map(|todo| todo.number.clone().unwrap_or_default());
+            self.positions = numbers.zip(0..).collect();
+            self.items = shown;
+            self.changed = turn;
+        }
+    }
+
     /// Returns the list that was changed last, with the turn of that change.
     ///
     /// Cancelled items of a list that was written item by item are omitted.
@@ -154,6 +178,24 @@ pub fn single_item(result: &str) -> Option<(&str, Option<&str>)> {
         true => Some((number, Some(rest.strip_prefix(" created successfully: ")?.trim()))),
         false => Some((number, None)),
     }
+}
+
+/// Reads the list that Claude Code's `TaskList` shows. A line is `#2 [in_progress] Mend it [blocked by #1]`.
+pub fn shown_list(result: &str) -> Vec<NumberedTodo> {
+    let item = |line: &str| {
+        let (number, rest) = line.strip_prefix('#')?.split_once(" [")?;
+        let (status, text) = rest.split_once("] ")?;
+        let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+        let text = text.split(" [blocked by #").next().unwrap_or_default();
+        is_number.then(|| NumberedTodo {
+            number: Some(number.to_owned()),
+            item: TodoItem {
+                text: text.trim().to_owned(),
+                state: TodoState::of_status(status),
+            },
+        })
+    };
+    result.lines().map_while(item).collect()
 }
 
 /// Reads the list in a to-do tool's arguments; empty if there is none.
@@ -218,6 +260,34 @@ mod tests {
             );
         }
         assert!(list(&json!({"merge": true})).is_empty());
+    }
+
+    #[test]
+    fn a_shown_list_takes_the_place_of_the_known_one() {
+        let mut list = TodoList::default();
+        list.update(1, "1", Some("Mend the reader"), None);
+        list.update(1, "2", Some("Mend the page"), None);
+        let shown = "#2 [in_progress] Mend the page (ada)\n#3 [pending] Paint (it) [blocked by #2]\n\n<system-reminder>";
+        list.show(2, &shown_list(shown));
+        list.update(3, "3", None, Some(TodoState::Done));
+        // Shown again as it is.
+        list.show(
+            4,
+            &shown_list("#2 [in_progress] Mend the page (ada)\n#3 [completed] Paint (it)"),
+        );
+        let (turn, items) = list.newest().unwrap();
+        let items: Vec<(String, &str)> = items
+            .iter()
+            .map(|todo| (todo.text(), todo.item.state.name()))
+            .collect();
+        let expected = [("#2 Mend the page", "in progress"), ("#3 Paint (it)", "done")];
+        assert_eq!(
+            (turn, items),
+            (3, expected.map(|(text, state)| (text.to_owned(), state)).to_vec())
+        );
+        for other in ["No tasks found", "", "#a [pending] x", "# [pending] x"] {
+            assert!(shown_list(other).is_empty(), "{other}");
+        }
     }
 
     #[test]

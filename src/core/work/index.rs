@@ -115,7 +115,10 @@ impl DraftIndex {
                 words.kind,
                 UserText::Summary | UserText::Branch | UserText::Harness
             ),
-            IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => true,
+            IndexedItem::Call(_)
+            | IndexedItem::Result(_)
+            | IndexedItem::Task(_)
+            | IndexedItem::TaskList(_) => true,
             IndexedItem::Gap => false,
         };
         let counts = |message: &&IndexedMessage| message.items.iter().any(counts);

@@ -7,7 +7,7 @@ use crate::agents::ending::LineEnd;
 use crate::agents::files::FileChange;
 use crate::agents::outcomes::GitReport;
 use crate::agents::secret_files::SecretFile;
-use crate::agents::todo::{TodoItem, TodoState};
+use crate::agents::todo::{NumberedTodo, TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
@@ -34,6 +34,8 @@ pub(crate) enum IndexedItem {
     Call(IndexedCall),
     Result(IndexedResult),
     Task(IndexedTodo),
+    /// The to-do list that a call showed.
+    TaskList(Vec<NumberedTodo>),
     /// Calls of the model are missing here.
     Gap,
 }

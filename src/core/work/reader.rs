@@ -347,7 +347,7 @@ impl MessageReader<'_> {
         let call = place.and_then(|place| self.call_at(place));
         match call {
             Some(call) if call.kind == ToolKind::Todo => {
-                return self.task(part, result, call).map(IndexedItem::Task);
+                return self.task(part, result, call);
             }
             // Results of baton's tools are not part of the work.
             Some(call) if call.kind == ToolKind::Own => return None,
@@ -385,21 +385,28 @@ impl MessageReader<'_> {
         }
     }
 
-    /// The item of the to-do list that a call created or changed.
+    /// The item of the to-do list that a call created or changed, or the list that it showed.
     fn task(
         &self,
         part: &TranscriptPart<'_>,
         result: &ToolResult<'_>,
         call: &IndexedCall,
-    ) -> Option<IndexedTodo> {
+    ) -> Option<IndexedItem> {
         let texts = part.texts();
         let text = texts.first().filter(|_| result.error != Some(true))?.get();
+        let mut shown = todo::shown_list(&text);
+        if !shown.is_empty() {
+            shown
+                .iter_mut()
+                .for_each(|todo| todo.item.text = self.clean(&todo.item.text));
+            return Some(IndexedItem::TaskList(shown));
+        }
         let (number, new) = todo::single_item(&text)?;
-        Some(IndexedTodo {
+        Some(IndexedItem::Task(IndexedTodo {
             number: number.to_owned(),
             text: new.map(|text| self.clean(text)),
             state: call.todo_state,
-        })
+        }))
     }
 
     /// Whether one of these files holds a verification or a review.

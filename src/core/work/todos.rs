@@ -18,6 +18,7 @@ pub(crate) fn newest(
         for item in messages[turn.messages.clone()].iter().flat_map(|m| &m.items) {
             match item {
                 IndexedItem::Call(call) => list.write(turn.n, &call.todos),
+                IndexedItem::TaskList(shown) => list.show(turn.n, shown),
                 IndexedItem::Task(task) => {
                     list.update(turn.n, &task.number, task.text.as_deref(), task.state);
                 }
@@ -76,9 +77,9 @@ fn todo_uses<'u, 'a>(uses: &'u [ToolUse<'a>], from: usize) -> impl Iterator<Item
 
 fn apply(list: &mut TodoList, used: &ToolUse<'_>, arguments: &Value) {
     list.write(used.turn, &todo::list(arguments));
-    if let Some(result) = succeeded(used)
-        && let Some((number, text)) = todo::single_item(&result)
-    {
+    let Some(result) = succeeded(used) else { return };
+    list.show(used.turn, &todo::shown_list(&result));
+    if let Some((number, text)) = todo::single_item(&result) {
         list.update(used.turn, number, text, todo::state_of_one(arguments));
     }
 }

@@ -142,7 +142,10 @@ pub(crate) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                 }
                 IndexedItem::Text(_) | IndexedItem::Gap => {}
                 item if is_by_user(messages, item) => {}
-                IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => {
+                IndexedItem::Call(_)
+                | IndexedItem::Result(_)
+                | IndexedItem::Task(_)
+                | IndexedItem::TaskList(_) => {
                     if let Some(turn) = turns.last_mut() {
                         turn.ended = TurnEnd::Working;
                     }

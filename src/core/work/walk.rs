@@ -111,7 +111,7 @@ impl<'i> TranscriptWalk<'i> {
                                 is_used: false,
                             };
                         }
-                        IndexedItem::Text(_) | IndexedItem::Task(_) => {}
+                        IndexedItem::Text(_) | IndexedItem::Task(_) | IndexedItem::TaskList(_) => {}
                         IndexedItem::Gap => self.gap(turn.n),
                         IndexedItem::Result(_) => {
                             self.after_result = true;

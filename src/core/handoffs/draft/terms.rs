@@ -17,7 +17,7 @@ pub(super) fn of_item(item: &IndexedItem) -> Vec<&str> {
             let lines = outcome.lines.iter().map(String::as_str);
             lines.chain(outcome.detail.as_deref()).collect()
         }
-        IndexedItem::Task(_) | IndexedItem::Gap => Vec::new(),
+        IndexedItem::Task(_) | IndexedItem::TaskList(_) | IndexedItem::Gap => Vec::new(),
     }
 }
 

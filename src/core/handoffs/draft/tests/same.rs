@@ -370,6 +370,19 @@ fn items_of_an_earlier_to_do_list_are_open_in_both() {
 }
 
 #[test]
+fn a_to_do_list_that_the_agent_looked_at_is_known_in_both() {
+    // The calls that created the items were cut.
+    let mut all = vec![user("Build the page.")];
+    let shown = "#1 [completed] Draw the page\n#2 [in_progress] Wire the list (ada) [blocked by #1]";
+    all.extend(called("TaskList", json!({}), shown));
+    all.push(model("The table is there."));
+    let (local, document) = both(&all);
+    assert_contains(&local, "Wire the list (ada)");
+    assert_lacks(&local, "blocked by");
+    assert_eq!(document.next_action.as_deref(), Some("Wire the list (ada)"));
+}
+
+#[test]
 fn the_next_action_of_a_draft_is_no_sentence_of_its_request() {
     let mut all = vec![user("Port all readers, one by one. Start with the first one.")];
     all.extend(called("Edit", json!({"file_path": "src/a.rs"}), "ok"));
