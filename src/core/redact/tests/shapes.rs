@@ -236,6 +236,12 @@ const SHAPES: &[SecretShape] = &[
     ("mattermost webhook", "https://chat.example.com/hooks/{}", "", "l26"),
     ("google chat webhook", "https://chat.googleapis.com/v1/spaces/A/messages?key=x&token={}", "", "w43"),
     ("pagerduty webhook", "https://events.pagerduty|.com/integration/{}/enqueue", "", "h32"),
+    ("npm config, quoted", "npm config set '//registry.example.com/:_authToken' \"{}\"", "", "a36"),
+    ("poetry", "poetry config --local pypi-token.pypi {}", "", "a36"),
+    ("config, dotted", "npm config set -g 'shop.token' '{}'", "", "a36"),
+    ("git config, dotted", "git config --global shop.api_token {}", "", "h40"),
+    ("dotted", "shop.token = {}", "", "a20"),
+    ("dotted, in YAML", "shop.api_token: {}", "", "h40"),
 ];
 
 /// A deterministic generator of letters.
