@@ -81,6 +81,37 @@ fn message_end(reason: &str) -> [Value; 2] {
     ]
 }
 
+/// The end of a message has the reason, whether the other event comes before it or after it.
+#[test]
+fn what_a_message_states_in_an_event_of_its_own_is_shown() {
+    let results = json!([{"type": "dangerous_tool_use", "status": {"type": "available", "tool_uses": {}}}]);
+    let judged = json!({"type": "message_delta", "delta": {"safeguard_results": results}, "usage": {"output_tokens": 5}});
+    let [end, stop] = message_end("end_turn");
+    for order in [[&judged, &end], [&end, &judged]] {
+        let hidden = [
+            &[message_start("msg_1", json!({}))][..],
+            &hidden_block(0),
+            &message_end("tool_use"),
+        ]
+        .concat();
+        let last = [
+            &[message_start("msg_2", json!({}))][..],
+            &text_block(0, "a"),
+            &order.map(Clone::clone),
+            std::slice::from_ref(&stop),
+        ]
+        .concat();
+        let legs = [stream(&hidden), stream(&last)];
+        let shown = shown(&mut merge(WireId::Anthropic, ToolNames::HANDOFF), &legs);
+        let shown = events(&[shown]);
+        let deltas = shown.iter().filter(|event| event["type"] == "message_delta");
+        let deltas: Vec<&Value> = deltas.map(|event| &event["delta"]).collect();
+        assert_eq!(deltas.len(), 2, "{deltas:?}");
+        assert_eq!(deltas[0]["safeguard_results"], results);
+        assert_eq!(deltas[1]["stop_reason"], "end_turn");
+    }
+}
+
 /// A gateway that begins its message again, and one that omits an index.
 #[test]
 fn upstreams_own_indices_stand_until_something_of_batons_is_in_the_way() {

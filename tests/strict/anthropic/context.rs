@@ -15,7 +15,8 @@ use crate::dialect::Received;
 use crate::fields::{list, text};
 
 /// Request members that require a beta.
-const BETA_MEMBERS: [(&str, &str); 3] = [
+const BETA_MEMBERS: [(&str, &str); 4] = [
+    ("safeguards", "dangerous-tool-use-2026-09-03"),
     ("thread", "message-threads-2026-08-12"),
     ("context_hint", "context-hint-2026-04-09"),
     ("context_management", "context-management-2025-06-27"),
@@ -52,10 +53,14 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
         }
     }
     let given = |member: &str| body.get(member).is_some_and(|value| !value.is_null());
-    // Claude Code's automatic mode sends the member with a beta, whose name is not documented.
-    let is_odd = !body["safeguards"].is_object() || !request.headers.contains_key("anthropic-beta");
-    if given("safeguards") && is_odd {
-        findings.add(Rule::Required, "safeguards: Extra inputs are not permitted");
+    // What Claude Code's automatic mode has checked: <https://github.com/vercel/ai/pull/21247>.
+    let has_kind = |one: &Value| one["type"].is_string();
+    let safeguards = body["safeguards"].as_array();
+    if given("safeguards") && !safeguards.is_some_and(|all| all.iter().all(has_kind)) {
+        findings.add(
+            Rule::Required,
+            "safeguards: Input should be a valid list of safeguards",
+        );
     }
     if given("compaction") && given("context_management") {
         let message = "compaction: cannot be combined with `context_management`";

@@ -1,7 +1,7 @@
 //! Formats a reply as a message, or as a stream of events.
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::binding::{self, BlockPrefix};
 use super::diagnostics;
@@ -12,6 +12,7 @@ use crate::usage::Usage;
 
 pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
     let blocks = blocks(request, reply);
+    let verdicts = verdicts(request, &blocks);
     if request.body.get("thread").is_some_and(|thread| !thread.is_null()) {
         request.memory.hold_thread(derived_id("msg_", request, 0));
     }
@@ -22,9 +23,15 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
         }
         message
     };
+    let judged = |mut end: Value| {
+        if let Some(verdicts) = &verdicts {
+            end["safeguard_results"] = verdicts.clone();
+        }
+        end
+    };
     if !request.stream() {
         let content: Vec<Value> = blocks.into_iter().map(|block| block.whole).collect();
-        let message = message(request, content, &stop_fields(reply), final_usage(usage));
+        let message = judged(message(request, content, &stop_fields(reply), final_usage(usage)));
         return RenderedBody::json(&diagnosed(message));
     }
     let mut start_usage = final_usage(usage);
@@ -42,7 +49,8 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     for (index, block) in blocks.iter().enumerate() {
         block.stream(index, reply.delivery.delta, &mut events);
     }
-    let end = json!({"type": "message_delta", "delta": stop_fields(reply), "usage": final_usage(usage)});
+    let end = judged(stop_fields(reply));
+    let end = json!({"type": "message_delta", "delta": end, "usage": final_usage(usage)});
     events.push(event("message_delta", &end));
     events.push(event("message_stop", &json!({"type": "message_stop"})));
     RenderedBody::stream(events)
@@ -84,6 +92,23 @@ fn stop_fields(reply: &Reply) -> Value {
     let details = (reason == "refusal")
         .then(|| json!({"type": "refusal", "category": null, "explanation": "Refused by the script."}));
     json!({"stop_reason": reason, "stop_sequence": null, "stop_details": details})
+}
+
+/// What the safeguards that a request asks for say of each call.
+fn verdicts(request: &Received, blocks: &[RenderedBlock]) -> Option<Value> {
+    let asked = request.body.get("safeguards").and_then(Value::as_array)?;
+    let calls = blocks
+        .iter()
+        .filter(|block| text(&block.whole, "type") == "tool_use");
+    let fine = json!({"type": "evaluated", "outcome": "not_flagged"});
+    let of_calls: Map<String, Value> = calls
+        .map(|block| (text(&block.whole, "id").to_owned(), fine.clone()))
+        .collect();
+    let status = json!({"type": "available", "tool_uses": of_calls});
+    let results = asked
+        .iter()
+        .map(|one| json!({"type": one["type"], "status": status}));
+    Some(results.collect())
 }
 
 /// A content block of a message, and its arguments as they are streamed.

@@ -92,6 +92,34 @@ async fn anthropic_tool_changes_before_the_cut() {
     assert_eq!(kinds, ["tool_removal", "tool_addition"], "{sent:?}");
 }
 
+/// Claude Code checks every call itself for the rest of the session once a response states no verdicts.
+#[tokio::test]
+async fn verdicts_on_calls_reach_the_agent_after_a_handoff() {
+    let variant = ANTHROPIC.with_headers(&[("anthropic-beta", "dangerous-tool-use-2026-09-03")]);
+    for stream in [true, false] {
+        let reads = Reply::new().call("read_file", json!({"path": "src/a.rs"}));
+        let fixture = Fixture::new(variant, [handoff(), reads]).await;
+        let mut body = (variant.body)(&fixture.history(), stream);
+        body["safeguards"] = json!([{"type": "dangerous_tool_use"}]);
+        let path = (variant.path)(stream);
+        let response = fixture
+            .baton
+            .post(path, variant.headers, body.to_string().into())
+            .await;
+        let answer = fixture.answer(&response, stream);
+        let text = response.text();
+        let verdict = format!(
+            r#""{}":{{"type":"evaluated","outcome":"not_flagged"}}"#,
+            answer.calls[0].0
+        );
+        assert!(
+            text.contains(r#""safeguard_results":[{"#) && text.contains(&verdict),
+            "{text}"
+        );
+        fixture.assert_clean();
+    }
+}
+
 /// A compaction before the cut is removed with the history. One after it stays.
 #[tokio::test]
 async fn compaction_on_either_side_of_the_cut() {

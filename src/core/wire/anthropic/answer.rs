@@ -325,6 +325,15 @@ impl AnthropicDialect {
             self.usage.take(data, usage, &mut state.report);
         }
         let reason = event.delta.and_then(|d| json::get_string(data, d, "stop_reason"));
+        // A message may have several such events. The one with the reason is the end.
+        match (&reason, state.held[HeldKind::End as usize].take()) {
+            (None, Some(end)) => {
+                state.keep(end);
+                return state.pass(frame.raw);
+            }
+            (Some(_), Some(other)) => state.pass(&other.raw),
+            (_, None) => {}
+        }
         state.report.stop = stop(reason.as_deref());
         state.end(HeldKind::End, frame.raw);
     }

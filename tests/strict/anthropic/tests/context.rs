@@ -23,12 +23,13 @@ fn what_claude_code_sends_today_is_accepted_and_checked() {
         {"role": "system", "content": [{"type": "text", "text": "The date has changed."}]},
     ]));
     body["tools"] = json!([{"name": "TaskCreate", "input_schema": {"type": "object"}}]);
-    body["safeguards"] = json!({"mode": "auto"});
-    let beta = "claude-code-20250219";
+    body["safeguards"] =
+        json!([{"type": "dangerous_tool_use", "classifier_context": {"permission_mode": "auto", "v": 1}}]);
+    let beta = "claude-code-20250219,dangerous-tool-use-2026-09-03";
     assert_eq!(with_betas(body.clone(), beta).broken_rules(), []);
-    assert_eq!(rules(body.clone()), [Rule::Required], "without any beta");
+    assert_eq!(rules(body.clone()), [Rule::Required], "without the beta");
     let mut odd = body.clone();
-    odd["safeguards"] = json!("auto");
+    odd["safeguards"] = json!({"type": "dangerous_tool_use"});
     assert_eq!(with_betas(odd, beta).broken_rules(), [Rule::Required]);
     body["messages"].as_array_mut().unwrap().swap(2, 3);
     let between = with_betas(body.clone(), beta).broken_rules();
