@@ -524,7 +524,9 @@ def rewound(agent, programs):
             stage.wait_for(lambda shown=shown: shown in screen.text(), f"`{shown}` is not on the screen")
             time.sleep(2)  # The dialog may not listen yet.
             screen.press(key)
-        screen.settle(2)
+        for _ in range(6):  # The message is put into the input again, some time later.
+            time.sleep(1)
+            screen.press(b"\x7f" * 40)
         seen = len(stage.requests())
         turn(stage, "Another way.")
         row = since(stage, seen)[0]

@@ -268,8 +268,8 @@ def rules(agent, programs):
             check(rows, f"nothing was sent after handoff {n + 1}")
             for row in rows:
                 assert_cut(row, f"handoff {n + 1}")
-                check(f"- {RULE}\n" in with_quotes(row), f"the rule is lost after handoff {n + 1}")
-        check(carried_rules(stage) == [("added", RULE)], f"the receipt says {carried_rules(stage)}")
+                check(RULE in with_quotes(row), f"the rule is lost after handoff {n + 1}")
+        check(carried_rules(stage) == [("in_prompt", RULE)], f"the receipt says {carried_rules(stage)}")
         check(RULE in stage.run("::pins", again=True), "the rule is not listed")
         stage.run("::unpin 1", again=True)
         seen = len(stage.requests())
