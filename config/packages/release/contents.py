@@ -1,13 +1,22 @@
 """What stands beside the binary in each package: licences, completions, manual pages and the list of components."""
 
 import os
+import re
 import shutil
 
-from .common import PACKAGES, ROOT, host, report, run, runs_here
+from .common import PACKAGES, ROOT, ReleaseError, host, report, repository, run, runs_here, version
 from .tools import cargo_tool
 
 SHELLS = {"bash": "baton.bash", "zsh": "_baton", "fish": "baton.fish"}
-PROSE = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"]
+PROSE = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"]
+# What the README says to those who have a clone, and what it says to those who have a package.
+OF_A_CLONE = [
+    (r"No version is published yet\. In a clone .*?:\n", "With `baton` on your `PATH`:\n"),
+    (r"cargo run --release --locked -- ", "baton "),
+    (r"The first build .*?\. (?=\[`try`\])", ""),
+    (r"\./target/release/baton ", "baton "),
+    (r"`cargo install --path \. --locked` .*?\.\n", ""),
+]
 # Examples that people install: hooks of agents, and the client of Agent Mail. The .deb has them by Cargo.toml.
 EXAMPLES = ["hooks", "agent-mail"]
 
@@ -56,6 +65,23 @@ def fresh(folder):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     return folder
+
+
+def packaged_readme():
+    """The README for those who have a package: without the commands of a clone, and without links to files of one.
+
+    Raises ReleaseError where the README lacks something of `OF_A_CLONE`.
+    """
+    text = (ROOT / "README.md").read_text()
+    for pattern, instead in OF_A_CLONE:
+        text, count = re.subn(pattern, instead, text, flags=re.DOTALL)
+        if not count:
+            raise ReleaseError(f"README.md has nothing like `{pattern}`, which packages replace (config/packages/release/contents.py)")
+    link = r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|#)([^)]*)\)"
+    if address := repository():
+        return re.sub(link, rf"\1[\2]({address}/raw/v{version()}/\3)", text)
+    # Without an address, an image is its description.
+    return re.sub(link, r"\2", text)
 
 
 def copy_examples(folder):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .archives import folder_entries, sha256, write_tar_gz
 from .common import IMAGE_NAMES, NPM_NAMES, PACKAGES, ROOT, ReleaseError, manifest, npm_carrier, report, repository, run, version
-from .contents import PROSE, copy_examples, fresh
+from .contents import PROSE, copy_examples, fresh, packaged_readme
 from .tools import cargo_tool, needed
 
 
@@ -34,6 +34,7 @@ def archive(build):
     entries[f"{name}/baton"] = (build.binary.read_bytes(), 0o755)
     for file in [*(ROOT / prose for prose in PROSE), build.licences]:
         entries[f"{name}/{file.name}"] = (file.read_bytes(), 0o644)
+    entries[f"{name}/README.md"] = (packaged_readme().encode(), 0o644)
     return write_tar_gz(build.out / f"{name}.tar.gz", entries)
 
 
@@ -64,7 +65,7 @@ def npm_launcher(out):
         "engines": {"node": ">=18"},
         "optionalDependencies": dict.fromkeys(carriers, version()),
     }
-    return packed(folder, described, (ROOT / "README.md").read_text(), out)
+    return packed(folder, described, packaged_readme(), out)
 
 
 def packed(folder, described, readme, out):
@@ -83,6 +84,7 @@ def deb(build):
     staged = fresh(ROOT / "target" / "packaging" / "deb")
     shutil.copytree(build.shell_files, staged, dirs_exist_ok=True)
     shutil.copy2(build.licences, staged)
+    (staged / "README.md").write_text(packaged_readme())
     target = ["--target", build.target, "--profile", build.binary.parent.name]
     run([cargo_tool("cargo-deb"), "--no-build", "--no-strip", *target, "--output", build.out], cwd=ROOT)
     [found] = [file for file in build.out.glob("*.deb") if deb_cpu(build.target) in file.name]
