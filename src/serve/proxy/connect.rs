@@ -22,7 +22,7 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::{Builder, Intercept, Matcher};
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tokio::net::TcpStream;
@@ -306,7 +306,11 @@ fn timeout() -> Fault {
 ///
 /// A `secure` connection that fails neither in DNS nor in TCP fails in TLS.
 fn classify(error: &(dyn Error + 'static), secure: bool) -> Fault {
-    let cause = chain(error).last().map(ToString::to_string).unwrap_or_default();
+    let last = || chain(error).last().map(ToString::to_string);
+    let cause = tls_problem(error)
+        .map(str::to_owned)
+        .or_else(last)
+        .unwrap_or_default();
     let timed_out = |e: &(dyn Error + 'static)| {
         e.downcast_ref::<io::Error>()
             .is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
@@ -324,6 +328,39 @@ fn classify(error: &(dyn Error + 'static), secure: bool) -> Fault {
         _ => Code::UNREACHABLE,
     };
     Fault::because(code, cause)
+}
+
+/// Describes the cause of a failed TLS handshake, and its remedy. `None` if the cause is rare.
+fn tls_problem(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let problem = chain(error).find_map(rustls_error)?;
+    Some(match problem {
+        rustls::Error::InvalidCertificate(certificate) => match certificate {
+            CertificateError::UnknownIssuer => {
+                "its certificate is from an authority that baton does not trust, perhaps that of a proxy that \
+                 intercepts TLS; name the authority's certificate in upstreams.NAME.ca_file or SSL_CERT_FILE"
+            }
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "its certificate has expired; renew it, or correct this machine's clock"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "its certificate is not valid yet; correct this machine's clock"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "its certificate is for another host name; use that name in base_url"
+            }
+            _ => return None,
+        },
+        rustls::Error::InvalidMessage(_) => {
+            "it does not speak TLS on this port; use http:// or another port in base_url"
+        }
+        _ => return None,
+    })
+}
+
+/// The TLS error in an error, which I/O errors wrap without naming it as their source.
+fn rustls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let wrapped = || rustls_error(error.downcast_ref::<io::Error>()?.get_ref()?);
+    error.downcast_ref().or_else(wrapped)
 }
 
 /// Whether an error is `EMFILE` or `ENFILE` (too many open files). Every Unix uses these numbers.
@@ -401,5 +438,43 @@ impl Write for Counted {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_handshake_is_told_with_what_to_do() {
+        let told = |error: rustls::Error| {
+            // As tokio-rustls and hyper-rustls wrap it.
+            let wrapped = io::Error::other(io::Error::new(io::ErrorKind::InvalidData, error));
+            let fault = classify(&wrapped, true);
+            assert_eq!(fault.code, Code::TLS);
+            fault.detail.unwrap()
+        };
+        for (problem, parts) in [
+            (
+                CertificateError::UnknownIssuer,
+                ["upstreams.NAME.ca_file", "SSL_CERT_FILE"],
+            ),
+            (CertificateError::Expired, ["expired", "clock"]),
+            (CertificateError::NotValidYet, ["not valid yet", "clock"]),
+            (
+                CertificateError::NotValidForName,
+                ["another host name", "base_url"],
+            ),
+            (CertificateError::Revoked, ["certificate", "Revoked"]),
+        ] {
+            let detail = told(problem.into());
+            assert!(parts.iter().all(|part| detail.contains(part)), "{detail}");
+        }
+        let plain = told(rustls::InvalidMessage::InvalidContentType.into());
+        assert!(plain.contains("http://"), "{plain}");
+        assert_eq!(
+            told(rustls::Error::DecryptError),
+            rustls::Error::DecryptError.to_string()
+        );
     }
 }
