@@ -158,6 +158,25 @@ fn the_reference_has_every_prefix_and_header() {
 }
 
 #[test]
+fn the_reference_has_every_field_of_a_refusals_line() {
+    let text = source("src/serve/proxy/mod.rs");
+    let calls = text.lines().map(str::trim);
+    let mut calls = calls.filter_map(|line| {
+        let fields = line.strip_prefix("tracing::warn!(")?;
+        fields.strip_suffix(", \"refused\");")
+    });
+    let fields = calls.next().expect("the line of a refusal").split(", ");
+    let fields: Vec<_> = fields.map(|field| field.split(" = ").next().unwrap()).collect();
+    assert!(fields.contains(&"client.address"), "{fields:?}");
+    let section = reference("Log fields");
+    let (_, listed) = section.split_once("(`message` is `refused`), with ").unwrap();
+    let listed = listed.split("\n\n").next().unwrap();
+    for field in fields {
+        assert!(listed.contains(&format!("`{field}`")), "{field}");
+    }
+}
+
+#[test]
 fn the_reference_has_every_column_of_the_log() {
     let text = source("src/cli/log.rs");
     let (_, columns) = text.split_once("\nconst COLUMNS").unwrap();
