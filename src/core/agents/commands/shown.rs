@@ -19,6 +19,9 @@ pub enum ShownOutput {
 /// Words of a filter that shows the lines of a failure.
 const SHOWS_FAILURES: [&str; 5] = ["FAIL", "fail", "ERROR", "Error", "error"];
 
+/// Words of a filter that leaves out lines about packages without tests.
+const SELECTS_OTHERS: &str = "-v 'no test files'";
+
 /// Filters that select lines by their words.
 const MATCHERS: [&str; 4] = ["grep", "egrep", "rg", "Select-String"];
 
@@ -41,9 +44,13 @@ pub(super) fn shown(steps: &[Step<'_>]) -> ShownOutput {
         let program = words.next().unwrap_or_default();
         let is_closing = match program {
             "tail" => true,
+            // Both print all of their input, unless other files are named.
+            "cat" => words.next().is_none(),
+            "tee" => !filter.contains(['(', '<', '>']),
             "Select-Object" => filter.contains("-Last"),
             _ if MATCHERS.contains(&program) => {
-                !filter.contains(" -v") && SHOWS_FAILURES.iter().any(|word| filter.contains(word))
+                filter.contains(SELECTS_OTHERS)
+                    || !filter.contains(" -v") && SHOWS_FAILURES.iter().any(|word| filter.contains(word))
             }
             _ => false,
         };

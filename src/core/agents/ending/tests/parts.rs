@@ -159,3 +159,63 @@ fn a_patch_is_no_command() {
     let patch = "apply_patch *** Begin Patch\n*** Update File: a.sh\n+cargo test\n*** End Patch";
     assert!(commands::runs(patch).is_empty());
 }
+
+#[test]
+fn behind_a_tail_the_closing_lines_decide() {
+    let ended = |line: &str, text: &str| {
+        let end = Evidence {
+            command: Some(line),
+            flag: Some(false),
+            code: None,
+            silence_is_zero: true,
+            text,
+        }
+        .decide();
+        commands::runs(line)[0].end(&end)
+    };
+    let passed = "ok  \texample.com/a\t0.012s";
+    let failed = "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\texample.com/a\t0.012s\nFAIL";
+    assert_eq!(ended("go test ./... 2>&1 | tail -5", passed), RunEnd::Passed);
+    assert_eq!(
+        ended("go test ./... 2>&1 | tail -5", failed),
+        RunEnd::Failed(None)
+    );
+    assert_eq!(ended("go test ./... 2>&1 | tail -5", "PASS"), RunEnd::Unknown);
+    // What shows all of the output decides as well, and what leaves out packages without tests.
+    for all in [
+        "tee out.txt",
+        "tee -a out.txt | tail -3",
+        "cat",
+        "grep -v 'no test files'",
+    ] {
+        let line = format!("go test ./... 2>&1 | {all}");
+        assert_eq!(ended(&line, passed), RunEnd::Passed, "{all}");
+        assert_eq!(ended(&line, failed), RunEnd::Failed(None), "{all}");
+    }
+    for other in [
+        "cat old.txt",
+        "grep -v FAIL",
+        "tee >(tail -1)",
+        "head -3 | tee out.txt",
+    ] {
+        let line = format!("go test ./... 2>&1 | {other}");
+        assert_eq!(ended(&line, passed), RunEnd::Unknown, "{other}");
+    }
+    let missing = "bash: line 1: pytest: command not found";
+    assert_eq!(ended("pytest 2>&1 | tail -5", missing), RunEnd::Failed(None));
+    // A stopped compiler is as silent as one that found nothing.
+    assert_eq!(ended("npx tsc -b 2>&1 | tail -5", ""), RunEnd::Passed);
+    assert_eq!(ended("timeout 9 npx tsc -b 2>&1 | tail -5", ""), RunEnd::Unknown);
+    // The filter may have removed a failure.
+    assert_eq!(ended("go test ./... 2>&1 | grep ok", passed), RunEnd::Unknown);
+    assert_eq!(ended("go test ./... | tail -5; ./other", passed), RunEnd::Unknown);
+    // Git runs no tests, but for its hooks.
+    assert_eq!(
+        ended("go test ./... | tail -5; git status", passed),
+        RunEnd::Passed
+    );
+    assert_eq!(
+        ended("go test ./... | tail -5; git commit -m x", passed),
+        RunEnd::Unknown
+    );
+}
