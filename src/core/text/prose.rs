@@ -71,6 +71,13 @@ pub fn lower(text: &str) -> String {
     }
 }
 
+/// Whether a model's sentence ends with a question mark, perhaps within its formatting.
+pub fn ends_with_question(sentence: &str) -> bool {
+    sentence
+        .trim_end_matches(['*', '_', ')', '"', ' '])
+        .ends_with(['?', '？'])
+}
+
 /// Whether a string contains `word` as whole words.
 pub fn has_word(text: &str, word: &str) -> bool {
     let Some(first) = word.bytes().next() else {

@@ -9,6 +9,7 @@ use super::excerpt::{names, one_line, sentences, words};
 pub(crate) use super::replaced::SENTENCE;
 use super::words::{WORDS, has_word};
 use crate::text::phrases::Phrases;
+use crate::text::prose::ends_with_question;
 use crate::text::table;
 
 /// The class of a kept sentence.
@@ -144,11 +145,7 @@ pub(super) fn users_class(sentence: &str) -> Option<SentenceClass> {
 
 /// Whether a lower-case sentence states that something is decided or blocked, and does not ask.
 fn is_stated(class: SentenceClass, small: &str) -> bool {
-    let asks = || {
-        small
-            .trim_end_matches(['*', '_', ')', '"', ' '])
-            .ends_with(['?', '？'])
-    };
+    let asks = || ends_with_question(small);
     match class {
         SentenceClass::Decision => !asks() && !WORDS.undecided.occur_in(small),
         SentenceClass::Blocker => !asks(),

@@ -108,8 +108,10 @@ impl MessageReader<'_> {
                     TranscriptPartKind::Call(call) => {
                         parts.push((part.span.start, items.len()));
                         let called = self.called(call.named(), &call.given());
+                        // OpenCode announces a call that the user ran.
+                        let is_users = || self.follows(UserText::UserShell);
                         items.push(IndexedItem::Call(IndexedCall {
-                            by_user: called.kind == ToolKind::Shell && self.executed_by_user(),
+                            by_user: called.kind == ToolKind::Shell && is_users(),
                             ..called
                         }));
                     }
@@ -221,7 +223,9 @@ impl MessageReader<'_> {
 
     /// Adds the model's text.
     fn models(&self, text: &str, items: &mut Vec<IndexedItem>) {
-        let is_summary = self.answers_summary_request() || text.trim_start().starts_with("[[handoff-resume:");
+        // No other words of the harness are kept than requests for a summary.
+        let is_summary =
+            self.follows(UserText::Harness) || text.trim_start().starts_with("[[handoff-resume:");
         let kind = if is_summary {
             UserText::Summary
         } else {
@@ -268,9 +272,10 @@ impl MessageReader<'_> {
         asked.is_some_and(|asked| redact::is_asked_for(text, asked) && !requests::is_reply(text))
     }
 
-    fn answers_summary_request(&self) -> bool {
+    /// Whether the previous message ends with words of this kind.
+    fn follows(&self, kind: UserText) -> bool {
         let last = self.before.last().and_then(|message| message.items.last());
-        matches!(last, Some(IndexedItem::Text(words)) if words.kind == UserText::Harness)
+        matches!(last, Some(IndexedItem::Text(words)) if words.kind == kind)
     }
 
     pub(crate) fn called(&self, name: String, text: &str) -> IndexedCall {

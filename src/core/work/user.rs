@@ -5,7 +5,6 @@ use serde_json::json;
 use super::message::{IndexedCall, IndexedItem, ItemPosition};
 use super::reader::MessageReader;
 use crate::agents::user_shell::{self, UserShell};
-use crate::agents::wordings::UserText;
 use crate::transcript::AgentKind;
 
 /// Tool name of such a call, if the agent has none for it.
@@ -17,12 +16,6 @@ impl MessageReader<'_> {
         let backslashes = self.agent == Some(AgentKind::GeminiCli);
         let ran = user_shell::read(text, backslashes);
         ran.inspect(|(ran, _)| self.add_run(ran, items)).is_some()
-    }
-
-    /// Whether the calls after the previous message are the user's (OpenCode).
-    pub(crate) fn executed_by_user(&self) -> bool {
-        let last = self.before.last().and_then(|message| message.items.last());
-        matches!(last, Some(IndexedItem::Text(text)) if text.kind == UserText::UserShell)
     }
 
     fn add_run(&self, ran: &UserShell<'_>, items: &mut Vec<IndexedItem>) {

@@ -1,17 +1,14 @@
 //! The model's closing words: its last question or offer, and whether they report the work as done or name a part that is left.
 
 use super::words::{ASKING, words_of};
-use crate::text::prose::{lower, sentences};
+use crate::text::prose::{ends_with_question, lower, sentences};
 use crate::work::words::WORDS;
 
 /// The last question in the model's output.
 pub(crate) fn last_question(text: &str) -> Option<&str> {
-    let asks = |sentence: &&str| {
-        sentence
-            .trim_end_matches(['*', '_', ')', '"', ' '])
-            .ends_with(['?', '？'])
-    };
-    sentences(text).filter(asks).last()
+    sentences(text)
+        .filter(|sentence| ends_with_question(sentence))
+        .last()
 }
 
 /// The last offer in the model's output.
