@@ -12,7 +12,7 @@ use crate::matrix::fixture::{Fixture, fresh, thought};
 use crate::matrix::talk::Talk;
 use crate::matrix::variants::{self, Variant, on_every_wire};
 
-on_every_wire!(enough_to_hand_off only_a_smaller_one not_handed_over;);
+on_every_wire!(enough_to_hand_off only_a_smaller_one not_handed_over rewound;);
 
 /// Two messages before the command are enough; one or none is not.
 async fn enough_to_hand_off(variant: Variant) {
@@ -109,6 +109,27 @@ async fn not_handed_over(variant: Variant) {
     talk.says("More.", thought("So.")).await;
     assert_eq!(talk.sent()[2..], ["u: Go on.", "a: First.", "u: More."]);
     assert!(talk.baton.drafting.all_open().is_empty());
+    talk.assert_clean();
+}
+
+/// A rewind to before the command shows the history again.
+async fn rewound(variant: Variant) {
+    let command = "::handoff --force --method local --no-git";
+    let mut talk = Talk::worked(variant).await;
+    let before = talk.history.clone();
+    assert_contains(
+        &talk.command(command).await,
+        "handed over (composed without a model)",
+    );
+    talk.says("On with it.", thought("Next.")).await;
+    assert_begins(&talk.sent()[0], "u: <handoff-context>\n");
+    talk.history = before;
+    talk.says("Something else.", thought("Well.")).await;
+    let sent = talk.sent();
+    assert_eq!(sent[..2], ["u: Mend the importer.", "a: Looking."]);
+    assert_ends(sent.last().unwrap(), "Something else.");
+    talk.says("More.", thought("So.")).await;
+    assert_eq!(talk.sent()[..2], ["u: Mend the importer.", "a: Looking."]);
     talk.assert_clean();
 }
 
