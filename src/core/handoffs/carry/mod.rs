@@ -69,8 +69,8 @@ const LINE: usize = 200;
 const TODOS: usize = 12;
 /// Maximum number of changed files in the block; the newest are kept.
 const MAX_FILES: usize = 10;
-/// Part of the budget that rules may fill, in tokens, and divisor of the rest: that part of it stays free of rules.
-const FOR_RULES: usize = 300;
+/// Tokens that rules may fill, and divisor of a larger budget: that part of it stays free of rules.
+const FOR_RULES: usize = 400;
 const RESERVE: usize = 2;
 /// Size in bytes of a message's sentences that come by their own score: more than the longest sentence. The score of the
 /// further ones is lower, so that a message with much to say does not displace the others.
@@ -157,7 +157,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     // A long list of old rules must not displace newer statements.
     let has_rest = has_all && !has_done && !words.rest.is_empty() && !block::is_short(policy.tokens);
     lacking.block.reserve = match has_rest {
-        true => budget.saturating_sub(FOR_RULES) / RESERVE,
+        true => budget.saturating_sub(FOR_RULES).min(budget / RESERVE),
         false => 0,
     };
     lacking.rules(&words.rules, &seen.finished, newest.as_deref());
