@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_fuzz::store::redis::fuzzed::check(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| baton_state::store::redis::fuzzed::check(input));

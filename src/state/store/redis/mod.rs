@@ -14,8 +14,8 @@ mod scripts;
 mod settings;
 mod shared;
 
-#[cfg(test)]
-#[allow(unreachable_pub)]
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(test, allow(unreachable_pub))]
 #[path = "../../../../tests/fuzz/checks/resp.rs"]
 pub mod fuzzed;
 #[cfg(test)]
