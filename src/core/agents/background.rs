@@ -241,15 +241,19 @@ mod tests {
             ),
             (
                 "Read",
-                serde_json::json!({"file_path": "/tmp/claude/-work/tasks/b1.output"}),
+                serde_json::json!({"file_path": "/tmp/claude/-home-ada/tasks/b1.output"}),
                 Some(("b1", false)),
             ),
             (
                 "Read",
-                serde_json::json!({"file_path": "/tmp/claude/-work/tasks/b1.output", "limit": 9}),
+                serde_json::json!({"file_path": "/tmp/claude/-home-ada/tasks/b1.output", "limit": 9}),
                 None,
             ),
-            ("Read", serde_json::json!({"file_path": "/work/b1.output"}), None),
+            (
+                "Read",
+                serde_json::json!({"file_path": "/home/ada/b1.output"}),
+                None,
+            ),
             (
                 "mcp__browser__click",
                 serde_json::json!({"session_id": "b1"}),
