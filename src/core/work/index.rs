@@ -1,6 +1,5 @@
 //! The index of a conversation: redacted excerpts of each message.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::message::{IndexedItem, IndexedMessage, IndexedResult, IndexedText, ItemPosition};
@@ -162,19 +161,17 @@ impl DraftIndex {
     /// asked for its output.
     fn end_background(&mut self, end: &BackgroundEnd) {
         let Some(id) = &end.id else { return };
-        let (started, end) = match end.is_output {
+        let mut end = end.clone();
+        let started = match end.is_output {
             // Output that was read before the end may be incomplete, and proves nothing.
-            true => match self.ended.remove(id) {
-                Some((started, code)) => (
-                    started,
-                    Cow::Owned(BackgroundEnd {
-                        code: Some(code),
-                        ..end.clone()
-                    }),
-                ),
-                None => return,
-            },
-            false => (self.running.remove(id).unwrap_or_default(), Cow::Borrowed(end)),
+            true => {
+                let Some((started, code)) = self.ended.remove(id) else {
+                    return;
+                };
+                end.code = Some(code);
+                started
+            }
+            false => self.running.remove(id).unwrap_or_default(),
         };
         if let Some(code) = end.code.filter(|_| end.output.is_none() && !started.is_empty()) {
             self.ended.insert(id.clone(), (started.clone(), code));

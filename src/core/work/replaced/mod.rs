@@ -233,13 +233,13 @@ impl Earlier {
             }
         }
         // "Actually 9002" refers to the last value of the same kind, and not to the 3 of "add 3 tests".
-        let later = &later.statement;
-        if !replaces && later.corrects && !later.changes && later.about.len() <= 1 {
-            let values = || later.values.iter().filter(|value| value.kind != ValueKind::Words);
+        let new = &later.statement;
+        if !replaces && new.corrects && !new.changes && new.about.len() <= 1 {
+            let values = || new.values.iter().filter(|value| value.kind != ValueKind::Words);
             let alike = values().find_map(|value| self.last_of_unit.get(&(value.kind, value.unit)));
             let last = alike.or_else(|| values().find_map(|value| self.last.get(&value.kind)));
             if let Some(last) = last.map(|last| &mut before[*last])
-                && may_replace(last, &rest[0])
+                && may_replace(last, later)
             {
                 last.replaced = last.replaced.or(Some((Relation::Perhaps, at)));
             }

@@ -2,6 +2,7 @@
 
 use super::statement::Relation;
 use super::value::{WORDS, WordList, WordLists, meaning};
+use crate::text::prose::lower;
 
 /// The actions of a clause, and the meanings of the words for their object, sorted.
 struct Act<'t> {
@@ -139,10 +140,6 @@ fn words(small: &str) -> impl Iterator<Item = &str> {
 
 fn trimmed(raw: &str) -> &str {
     raw.trim_matches(|c: char| !c.is_alphanumeric())
-}
-
-fn lower(sentence: &str) -> String {
-    sentence.to_lowercase().replace('’', "'")
 }
 
 #[cfg(test)]
