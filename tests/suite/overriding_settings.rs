@@ -8,6 +8,12 @@ use baton_strict::Reply;
 
 use crate::agents::{Ran, Scene};
 
+/// Asserts that the agent was started.
+fn assert_started(ran: &Ran) {
+    let found = (ran.code, ran.out.as_str());
+    assert_eq!(found, (Some(0), "started\n"), "{}", ran.err);
+}
+
 /// Settings in a clone would send the user's prompts and key to another server.
 #[tokio::test]
 async fn an_agent_whose_settings_lead_past_baton_is_not_started() {
@@ -48,13 +54,7 @@ async fn an_agent_whose_settings_lead_past_baton_is_not_started() {
     }
     let variable = ("CLAUDE_CODE_USE_VERTEX", "true");
     run(&repository, &[], variable).said(78, &["CLAUDE_CODE_USE_VERTEX is true"]);
-    let ran = run(&repository, &["--settings", "{}"], unset);
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (Some(0), "started\n"),
-        "{}",
-        ran.err
-    );
+    assert_started(&run(&repository, &["--settings", "{}"], unset));
 }
 
 #[tokio::test]
@@ -93,13 +93,7 @@ async fn opencode_is_not_started_with_a_base_url_in_any_of_its_settings() {
     let named = ("OPENCODE_CONFIG", path.to_str().unwrap());
     run(named).said(78, &[&format!("{setting}{}", path.display())]);
     fs::write(&path, settings.replace("\"baseURL", "// \"")).unwrap();
-    let ran = run(named);
-    assert_eq!(
-        (ran.code, ran.out.as_str()),
-        (Some(0), "started\n"),
-        "{}",
-        ran.err
-    );
+    assert_started(&run(named));
 }
 
 #[tokio::test]
@@ -116,15 +110,7 @@ async fn a_sign_in_that_does_not_reach_baton_is_not_started() {
             .envs(variables.iter().copied());
         Ran::from(command.output().unwrap())
     };
-    let starts = |words: &[&str], variables: &[(&str, &str)]| {
-        let ran = run(words, variables);
-        assert_eq!(
-            (ran.code, ran.out.as_str()),
-            (Some(0), "started\n"),
-            "{}",
-            ran.err
-        );
-    };
+    let starts = |words: &[&str], variables: &[(&str, &str)]| assert_started(&run(words, variables));
     starts(&["codex"], &[]);
     let elsewhere = "openai_base_url=\"http://127.0.0.1:18701/v1\"";
     run(&["codex", "-c", elsewhere], &[]).said(78, &["openai_base_url in `-c` is http://127.0.0.1:18701"]);
