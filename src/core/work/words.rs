@@ -27,6 +27,7 @@ pub(crate) struct DraftWords {
     pub(crate) no_errors: Wordings,
     pub(crate) denies: Wordings,
     pub(crate) window: Wordings,
+    pub(crate) refuses: Wordings,
     pub(crate) no_claim: Vec<&'static str>,
     pub(crate) effects: Vec<&'static str>,
 }

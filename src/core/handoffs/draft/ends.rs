@@ -4,10 +4,12 @@ use std::fmt;
 
 use super::fill::BudgetTooSmall;
 use crate::text::json;
-use crate::text::prose::joined;
+use crate::text::prose::{joined, list_item, lower, sentences};
 use crate::text::words::grouped;
-use crate::transcript::{AnswerContent, AnswerPartKind};
+use crate::tools::TOOL_NAME;
+use crate::transcript::{AnswerContent, AnswerPart, AnswerPartKind};
 use crate::wire::{LegReport, StopReason, error_in};
+use crate::work::requests::is_reply;
 use crate::work::words::WORDS;
 
 /// Statuses that reject the form of a request.
@@ -16,10 +18,13 @@ const REFUSES: [u16; 2] = [400, 422];
 /// Maximum number of characters of a provider's message that are passed on.
 const MESSAGE: usize = 300;
 
+/// Maximum size of a refusal in bytes.
+const MAX_REFUSAL_BYTES: usize = 600;
+
 /// Why a draft did not become a handoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DraftEnd {
-    /// The model wrote nothing.
+    /// The model wrote nothing, or only a reply such as "OK.".
     Empty,
     /// The agent left, or the draft was cancelled.
     Cancelled,
@@ -146,10 +151,13 @@ impl fmt::Display for DraftEnd {
     }
 }
 
-/// Checks a model's response: its joined text counts if its turn ended on its own. Calls are ignored.
+/// Checks a model's response: its text counts if its turn ended on its own.
 pub(super) fn judged(stop: StopReason, text: &str) -> Result<String, DraftEnd> {
     match (stop, text.trim()) {
-        (StopReason::Done | StopReason::Calls, "") => Err(DraftEnd::Empty),
+        (StopReason::Done | StopReason::Calls, text) if text.is_empty() || is_reply(text) => {
+            Err(DraftEnd::Empty)
+        }
+        (StopReason::Done | StopReason::Calls, text) if refuses(text) => Err(DraftEnd::Refused),
         // A model that calls a tool in addition has still written the document.
         (StopReason::Done | StopReason::Calls, text) => Ok(text.to_owned()),
         (StopReason::Truncated, _) => Err(DraftEnd::Truncated),
@@ -158,6 +166,19 @@ pub(super) fn judged(stop: StopReason, text: &str) -> Result<String, DraftEnd> {
         (StopReason::Error, _) => Err(DraftEnd::Provider(None, String::new())),
         (StopReason::Open, _) => Err(DraftEnd::Unreached("the answer has no end".to_owned())),
     }
+}
+
+/// Whether a model says in place of a document that it cannot write one.
+///
+/// Documents have headings or lists, and are longer. A mere apology would otherwise replace the whole history.
+fn refuses(text: &str) -> bool {
+    let is_structured = |line: &str| line.starts_with('#') || list_item(line).is_some();
+    // A label or a quotation before the words makes them somebody else's.
+    let is_apology =
+        |first: &str| !first.contains([':', '"', '“', '«', '「']) && WORDS.refuses.occur_in(&lower(first));
+    text.len() <= MAX_REFUSAL_BYTES
+        && !text.lines().any(is_structured)
+        && sentences(text).next().is_some_and(is_apology)
 }
 
 /// The message of an error on one line, or the body itself if it has none.
@@ -173,7 +194,7 @@ fn message(body: &[u8]) -> String {
     joined(&reported).chars().take(MESSAGE).collect()
 }
 
-/// The draft in a response: its text parts, joined by newlines.
+/// The draft in a response: the prompt of a call of `session_handoff`, else its text parts, joined by newlines.
 ///
 /// # Errors
 /// Why the response is not a draft.
@@ -191,12 +212,27 @@ pub fn draft_of(raw: &[u8], report: &LegReport) -> Result<String, DraftEnd> {
     if first(AnswerPartKind::Refusal).is_some() {
         return Err(DraftEnd::Refused);
     }
+    // Upstreams that do not forbid calls let the model answer with the tool that it knows for this.
+    if let Some(prompt) = parts.iter().filter_map(called_prompt).next_back() {
+        return judged(report.stop, &prompt);
+    }
     let texts = parts.iter().filter(|part| part.kind == AnswerPartKind::Text);
     let texts: Vec<String> = texts
         .map(|part| part.text().trim().to_owned())
         .filter(|text| !text.is_empty())
         .collect();
     judged(report.stop, &texts.join("\n"))
+}
+
+/// The carry-over prompt in a call of `session_handoff`, if it is one and has a prompt.
+fn called_prompt(part: &AnswerPart<'_>) -> Option<String> {
+    if part.kind != AnswerPartKind::Call || part.name.is_none_or(|name| name.raw() != TOOL_NAME.as_bytes()) {
+        return None;
+    }
+    let arguments = part.text();
+    let json = arguments.as_bytes();
+    let prompt = json::get_string(json, json::whole(json).ok()?, "prompt")?;
+    (!prompt.trim().is_empty()).then(|| prompt.into_owned())
 }
 
 #[cfg(test)]
@@ -206,7 +242,8 @@ mod tests {
     #[test]
     fn only_an_answer_with_text_and_an_end_of_its_own_is_complete() {
         assert_eq!(judged(StopReason::Done, " # Goal\n"), Ok("# Goal".to_owned()));
-        assert_eq!(judged(StopReason::Calls, "It."), Ok("It.".to_owned()));
+        assert_eq!(judged(StopReason::Calls, "Mend it."), Ok("Mend it.".to_owned()));
+        assert_eq!(judged(StopReason::Done, "OK."), Err(DraftEnd::Empty));
         assert_eq!(judged(StopReason::Calls, " \n"), Err(DraftEnd::Empty));
         for (stop, name) in [
             (StopReason::Truncated, "truncated"),
@@ -215,8 +252,44 @@ mod tests {
             (StopReason::Error, "provider_error"),
             (StopReason::Open, "provider_unreached"),
         ] {
-            let end = judged(stop, "It.").unwrap_err();
+            let end = judged(stop, "Mend it.").unwrap_err();
             assert_eq!((end.name(), end.outcome()), ("failed", name));
+        }
+    }
+
+    #[test]
+    fn an_apology_is_a_refusal_in_every_language_and_a_document_that_quotes_one_is_not() {
+        for text in [
+            "I'm sorry, I can’t.",
+            "I'm sorry, but I can't help with that.\n\nIs there something else?",
+            "I cannot write this handoff.",
+            "Tut mir leid, das kann ich nicht schreiben.",
+            "Je suis désolé, je ne peux pas faire cela.",
+            "Lo siento, no puedo ayudarte con eso.",
+            "Desculpe, não posso ajudar com isso.",
+            "Mi dispiace, non posso aiutarti.",
+            "Het spijt me, dat kan ik niet.",
+            "Beklager, det kan jeg ikke hjelpe med.",
+            "Tyvärr kan jag inte hjälpa till.",
+            "Przepraszam, nie mogę tego zrobić.",
+            "Извините, я не могу с этим помочь.",
+            "На жаль, я не можу допомогти.",
+            "Üzgünüm, bu konuda yardımcı olamam.",
+            "Xin lỗi, tôi không thể giúp việc này.",
+            "Maaf, saya tidak dapat membantu.",
+            "抱歉，我无法协助。",
+            "申し訳ありませんが、お手伝いできません。",
+            "죄송합니다. 도와드릴 수 없습니다.",
+        ] {
+            assert_eq!(judged(StopReason::Done, text), Err(DraftEnd::Refused), "{text}");
+        }
+        for text in [
+            "Goal: the lexer. The parser is done.",
+            "The page says \"I'm sorry\" twice.",
+            "# Goal\nMend the login.\n\nThe page says: I'm sorry, I can't.",
+            "I cannot reach the database:\n- the port is closed\n- ask the user",
+        ] {
+            assert_eq!(judged(StopReason::Done, text), Ok(text.to_owned()));
         }
     }
 
@@ -303,6 +376,25 @@ mod model_answer_tests {
         let content = json!([thinking, text(" # Goal\n"), text(" "), text("Mend it.")]);
         let end = read(&answer("end_turn", content));
         assert_eq!(end, Ok("# Goal\nMend it.".to_owned()));
+    }
+
+    #[test]
+    fn a_call_of_the_handoff_tool_is_the_draft_and_other_calls_are_ignored() {
+        let call = |name: &str, input: Value| json!({"type": "tool_use", "id": "toolu_1", "name": name, "input": input});
+        let hands_over = call(
+            TOOL_NAME,
+            json!({"prompt": "Goal: the \"lexer\".", "reason": "done"}),
+        );
+        let content = json!([text("I hand over now."), hands_over]);
+        let end = read(&answer("tool_use", content));
+        assert_eq!(end, Ok("Goal: the \"lexer\".".to_owned()));
+        for other in [
+            call("Bash", json!({"prompt": "ls"})),
+            call(TOOL_NAME, json!({"prompt": " "})),
+        ] {
+            let end = read(&answer("tool_use", json!([other])));
+            assert_eq!(end, Err(DraftEnd::Empty));
+        }
     }
 
     #[test]
