@@ -94,6 +94,12 @@ pub(super) fn is_whole_word(text: &str, place: Range<usize>) -> bool {
     !text[place.end..].starts_with(is_letter) && !text[..place.start].ends_with(is_letter)
 }
 
+/// Whether a letter belongs to a script that writes words without spaces, or with their endings: Chinese, Japanese, Korean,
+/// Thai.
+pub fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{e00}'..='\u{e7f}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
+}
+
 /// Whether a string contains a path, or the end of one, and not only as a part of another name.
 pub fn has_path(text: &str, path: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');

@@ -29,6 +29,9 @@ pub(crate) struct DraftWords {
     pub(crate) window: Wordings,
     pub(crate) refuses: Wordings,
     pub(crate) no_claim: Vec<&'static str>,
+    pub(crate) no_claim_after: Vec<&'static str>,
+    pub(crate) no_claim_within: Vec<&'static str>,
+    pub(crate) everything: Vec<&'static str>,
     pub(crate) effects: Vec<&'static str>,
 }
 
