@@ -242,6 +242,7 @@ impl PlannedRequest<'_> {
         let uses = Transcript::from_view(&self.reading.view).tool_uses();
         UsersWords {
             left_out: LeftOut::from_uses(&uses).filter(|_| self.offer.recall_next),
+            has_recall: self.offer.recall_next,
             todos: carry::todo_list(&uses, query.redactor),
             ..words
         }

@@ -6,6 +6,8 @@ use crate::handoffs::draft::{DONE, tokens};
 use crate::marker::tags;
 use crate::record::{CarriedItem, CarriedKind, CarriedState};
 use crate::text::tokens::beginning;
+use crate::text::words::plural;
+use crate::tools::RECALL_NAME;
 
 const OPENS: &str = "<carried-over>\n";
 const CLOSES: &str = "</carried-over>";
@@ -98,8 +100,20 @@ impl BlockWriter {
     }
 }
 
-/// Formats the block of added items within a budget; `None` if there are none. `left_out` is its last line.
-pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>, budget: usize) -> Option<String> {
+/// The line that tells the model how many of the user's rules did not fit; `None` if all did.
+pub(super) fn rules_left_out(items: &[CarriedItem], has_recall: bool) -> Option<String> {
+    let is_left = |item: &&CarriedItem| item.kind == CarriedKind::Rule && item.state == CarriedState::LeftOut;
+    let count = items.iter().filter(is_left).count();
+    let rules = plural(count as u64, "more rule");
+    let finds = match has_recall {
+        true => format!("; {RECALL_NAME} finds them"),
+        false => String::new(),
+    };
+    (count > 0).then(|| format!("Left out: {rules} of the user, for lack of room{finds}."))
+}
+
+/// Formats the block of added items within a budget; `None` if there are none. `closing` are its last lines.
+pub(super) fn text(items: &[CarriedItem], closing: &[String], budget: usize) -> Option<String> {
     let mut out = OPENS.to_owned();
     // Lines were chosen by priority, but are listed by kind, in the order of the enum.
     for kind in CarriedKind::ALL {
@@ -112,7 +126,8 @@ pub(super) fn text(items: &[CarriedItem], left_out: Option<&str>, budget: usize)
             out.extend([ITEM, &tags::break_up(&item.text).replace('\n', SET_IN), "\n"]);
         }
     }
-    out.extend(left_out.into_iter().flat_map(|line| [line, "\n"]));
+    let lines = closing.iter().filter(|line| !line.is_empty());
+    out.extend(lines.flat_map(|line| [line, "\n"]));
     (out.len() > OPENS.len()).then(|| out + CLOSES)
 }
 

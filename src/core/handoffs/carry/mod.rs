@@ -129,14 +129,41 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         };
     }
     let has_all = policy.scope == CarryScope::All;
-    // The line about recall is written even if no item is, so its tokens are not available to items. A small block has none.
-    let left_out = words
-        .left_out
-        .filter(|_| has_all && !block::is_short(policy.tokens));
-    let left_out = left_out.as_ref().map(LeftOut::line);
-    let budget = policy
-        .tokens
-        .saturating_sub(left_out.as_deref().map_or(0, draft::tokens));
+    // These lines are written even if no item is, so their tokens are not available to items. A small block has none.
+    let has_closing = !block::is_short(policy.tokens);
+    let left_out = words.left_out.filter(|_| has_all && has_closing);
+    let mut closing: Vec<String> = left_out.iter().map(LeftOut::line).collect();
+    let within = |closing: &[String]| {
+        let taken: usize = closing.iter().map(|line| draft::tokens(line)).sum();
+        policy.tokens.saturating_sub(taken)
+    };
+    let mut budget = within(&closing);
+    let mut items = items_within(prompt, words, seen, policy, budget);
+    // The choice shows how many rules do not fit, and the line about them takes room from others.
+    let more = |items: &[CarriedItem]| block::rules_left_out(items, words.has_recall).filter(|_| has_closing);
+    if let Some(line) = more(&items) {
+        closing.insert(0, line);
+        budget = within(&closing);
+        items = items_within(prompt, words, seen, policy, budget);
+        closing[0] = more(&items).unwrap_or_default();
+    }
+    let prompt = match block::text(&items, &closing, budget) {
+        // The user's words may contain text like a marker. The markers of the prompt have been escaped before.
+        Some(block) => format!("{prompt}\n\n{}", sentinel::normalised(&block)),
+        None => prompt.to_owned(),
+    };
+    Carried { prompt, items }
+}
+
+/// The items that a prompt omits, as far as a budget in tokens allows, and all others that were considered.
+fn items_within(
+    prompt: &str,
+    words: &UsersWords,
+    seen: Option<&SeenFacts>,
+    policy: CarryPolicy,
+    budget: usize,
+) -> Vec<CarriedItem> {
+    let has_all = policy.scope == CarryScope::All;
     let (before_done, has_done) = draft::without_done(prompt);
     let mut lacking = Lacking {
         // The list of finished requests does not count: a statement in it is reported as done, and need not hold.
@@ -173,13 +200,7 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
         lacking.rest(&words.rest, newest.as_deref(), &seen.done_requests);
     }
     lacking.further_rules();
-    let items = lacking.items;
-    let prompt = match block::text(&items, left_out.as_deref(), budget) {
-        // The user's words may contain text like a marker. The markers of the prompt have been escaped before.
-        Some(block) => format!("{prompt}\n\n{}", sentinel::normalised(&block)),
-        None => prompt.to_owned(),
-    };
-    Carried { prompt, items }
+    lacking.items
 }
 
 /// Collects the items that a prompt omits.

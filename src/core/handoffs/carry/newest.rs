@@ -39,6 +39,8 @@ pub struct UsersWords {
     pub rest: Vec<SaidSentence>,
     /// Results that the cut leaves out, if recall is offered to find them.
     pub left_out: Option<LeftOut>,
+    /// Whether recall is offered after the cut.
+    pub has_recall: bool,
     /// To-do list of the whole history.
     pub todos: Vec<NumberedTodo>,
 }
@@ -197,6 +199,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     UsersWords {
         newest,
         left_out: None,
+        has_recall: false,
         todos: Vec::new(),
         rules: held.rules(sources.without, &texts[carried..], carried),
         rest,

@@ -1,6 +1,7 @@
 //! Tests of the block: which items it has, and which it omits.
 
 mod finished;
+mod left_out;
 mod newest;
 mod replaced;
 mod said;
@@ -14,6 +15,7 @@ use super::{
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{NumberedTodo, TodoItem, TodoState};
+use crate::handoffs::draft;
 use crate::handoffs::testing::{model, user};
 use crate::record::{CarriedKind, CarriedState, WireId};
 use crate::redact::Redactor;
@@ -256,7 +258,7 @@ fn over_the_bound_what_is_forbidden_comes_first() {
         [(CarriedState::LeftOut, ENGLISH), (CarriedState::Added, NEVER)]
     );
     let added = &carried.prompt["Go on.\n\n".len()..];
-    assert!(crate::handoffs::draft::tokens(added) <= 31, "{added}");
+    assert!(draft::tokens(added) <= 31, "{added}");
     assert_eq!(carry("Go on.", &words(two()), None, all(0)).prompt, "Go on.");
 }
 

@@ -114,25 +114,6 @@ fn what_the_model_or_a_tool_said_before_is_not_the_users() {
 }
 
 #[test]
-fn what_recall_finds_is_said_in_the_last_line() {
-    let words = UsersWords {
-        left_out: Some(LeftOut {
-            results: 41,
-            tools: 6,
-        }),
-        ..words(two())
-    };
-    let line = "\nLeft out: 41 results of 6 tools; session_recall finds them.\n</carried-over>";
-    let carried = carry("Go on.", &words, None, all(600));
-    assert!(carried.prompt.ends_with(line), "{}", carried.prompt);
-    assert_eq!(rules_behind(&carried.prompt), [NEVER, ENGLISH]);
-    assert_lacks(
-        &carry("Go on.", &words, None, policy(CarryScope::Rules, 600)).prompt,
-        "Left out",
-    );
-}
-
-#[test]
 fn a_draft_without_a_model_tells_the_users_words_itself() {
     let messages = [
         user("Can you add a test of the reader? Commit this."),
