@@ -140,6 +140,13 @@ pub(super) struct ShellWords {
     pub(super) verbosity: Vec<&'static str>,
     pub(super) limits: Vec<&'static str>,
     pub(super) widens: Vec<&'static str>,
+    pub(super) goal_options: Vec<&'static str>,
+    pub(super) skips_tests: Vec<&'static str>,
+    pub(super) option_first: Vec<&'static str>,
+    pub(super) option_values: Vec<&'static str>,
+    pub(super) tries_out: Vec<&'static str>,
+    pub(super) databases: Vec<&'static str>,
+    pub(super) database_changes: Vec<&'static str>,
 }
 
 /// Words of a git command that only lists, or tries out a change.

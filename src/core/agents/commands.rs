@@ -1,6 +1,7 @@
 //! Commands that test, build, lint, or have lasting effects, and the meaning of a shell line's exit code for
 //! each.
 
+mod build_goals;
 mod coverage;
 mod marks;
 mod services;

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::steps::{Step, bare, steps};
+use super::build_goals::by_main_goal;
+use super::steps::{Step, bare, program, steps};
 use crate::agents::command_table::{self, CommandPurpose, WORDS};
 use crate::agents::targets;
 
@@ -190,11 +191,36 @@ pub(super) fn purpose(command: &str) -> Option<Purpose> {
     let own = targets::purpose(command).map(|of| Purpose { of, is_own: true });
     // A target named after its purpose is more certain than the program, and the program more than a script
     // with an unknown purpose.
-    match (own, table_purpose(command)) {
+    match (own, table_purpose(command).or_else(|| changes_database(command))) {
+        // A trial run changes nothing.
+        (_, Some(CommandPurpose::Change | CommandPurpose::Migrate)) if tries_out(command) => None,
         (Some(own), known) if own.of != CommandPurpose::Script && known != Some(own.of) => Some(own),
         (_, Some(of)) => Some(Purpose { of, is_own: false }),
         (own, None) => own.or_else(|| run_by_manager(command)),
     }
+}
+
+/// Whether an option makes the command list its changes without making them.
+fn tries_out(command: &str) -> bool {
+    let is_trial = |word: &str| WORDS.tries_out.iter().any(|option| word.starts_with(option));
+    command.split_whitespace().any(is_trial)
+}
+
+/// Whether the client of a database gets a statement that changes it, or a file of statements.
+fn changes_database(command: &str) -> Option<CommandPurpose> {
+    if !WORDS.databases.contains(&name_of_program(command)) {
+        return None;
+    }
+    let reads_file = command.contains(" < ")
+        || command
+            .split_whitespace()
+            .any(|word| matches!(word, "-f" | "--file"));
+    let small = command.to_lowercase();
+    let mut words = small.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    // MySQL shows the definition of a table with the words that make one.
+    let changes = reads_file
+        || !small.contains("show create") && words.any(|word| WORDS.database_changes.contains(&word));
+    changes.then_some(CommandPurpose::Change)
 }
 
 /// Whether a git command brings back files instead of a branch.
@@ -212,15 +238,20 @@ fn restores_files(command: &str) -> bool {
     !arguments.starts_with("-b") && words.any(|word| is_all(word) || is_file(word))
 }
 
-/// A command without options between its program and its subcommand: `git -C app commit`, `pnpm --filter web test`.
+/// A command without options between its program and its subcommand, and with its main goal there: `git -C app commit`,
+/// `pnpm --filter web test`, `mvn -q test`.
 pub(super) fn without_options(command: &str) -> Cow<'_, str> {
-    let (first, rest) = command.trim().split_once(char::is_whitespace).unwrap_or_default();
-    let is_manager = matches!(first, "npm" | "pnpm" | "yarn");
+    let by_goal = by_main_goal(command);
+    let (first, rest) = by_goal.trim().split_once(char::is_whitespace).unwrap_or_default();
+    let takes_options = WORDS.option_first.contains(&first);
     let (mut words, mut is_shorter) = (rest.split_whitespace().peekable(), false);
     // For pnpm, `-w` is an option without a value.
-    let has_value = |word: &str| targets::takes_next(word) || first == "npm" && word == "-w";
+    let has_value = |word: &str| {
+        let is_of_first = takes_options && WORDS.option_values.contains(&word);
+        targets::takes_next(word) || is_of_first || first == "npm" && word == "-w"
+    };
     // A name after a plus selects a toolchain of Rust.
-    let is_option = |word: &str| word.starts_with('+') || is_manager && word.starts_with('-');
+    let is_option = |word: &str| word.starts_with('+') || takes_options && word.starts_with('-');
     while let Some(word) = words.next_if(|word| has_value(word) || is_option(word)) {
         is_shorter = true;
         if has_value(word) {
@@ -229,7 +260,7 @@ pub(super) fn without_options(command: &str) -> Cow<'_, str> {
     }
     match is_shorter && words.peek().is_some() {
         true => words.fold(first.to_owned(), |all, word| all + " " + word).into(),
-        false => command.into(),
+        false => by_goal,
     }
 }
 
@@ -320,30 +351,13 @@ pub(super) fn name_of_program(plain: &str) -> &str {
     first.rsplit('/').next().unwrap_or(first)
 }
 
-/// A program's name without its directory, its ending and its version: `.venv/bin/python3.12` is `python`.
-pub(super) fn program(word: &str) -> &str {
-    let name = word
-        .trim_matches(['"', '\''])
-        .rsplit(['/', '\\'])
-        .next()
-        .unwrap_or(word);
-    let name = name
-        .strip_suffix(".exe")
-        .or(name.strip_suffix(".cmd"))
-        .unwrap_or(name);
-    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    match plain {
-        "python" | "pip" => plain,
-        _ => name,
-    }
-}
-
 /// Identity of a command: its words without assignments and prefixes before it and redirections after it.
 ///
 /// Neither the directory of its program nor `python -m` before it counts.
 pub fn name_of(command: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
-    let mut words = bare(command).split_whitespace().peekable();
+    let by_goal = by_main_goal(bare(command));
+    let mut words = by_goal.split_whitespace().peekable();
     let first = words.next().map(program);
     match (first, words.peek()) {
         (Some("python"), Some(&"-m")) => drop(words.next()),

@@ -124,6 +124,24 @@ pub(super) fn bare(command: &str) -> &str {
     }
 }
 
+/// A program's name without its directory, its ending and its version: `.venv/bin/python3.12` is `python`.
+pub(super) fn program(word: &str) -> &str {
+    let name = word
+        .trim_matches(['"', '\''])
+        .rsplit(['/', '\\'])
+        .next()
+        .unwrap_or(word);
+    let name = name
+        .strip_suffix(".exe")
+        .or(name.strip_suffix(".cmd"))
+        .unwrap_or(name);
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    match plain {
+        "python" | "pip" => plain,
+        _ => name,
+    }
+}
+
 fn after_words<'a>(text: &'a str, words: &str) -> Option<&'a str> {
     words.split(' ').try_fold(text, |rest, word| {
         let after = match word {

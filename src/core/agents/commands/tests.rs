@@ -140,8 +140,28 @@ fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
         ("mix format --check-formatted", CommandPurpose::Lint),
         ("bash -n run.sh", CommandPurpose::Lint),
         ("npx turbo run test", CommandPurpose::Test),
+        ("mvn -q test", CommandPurpose::Test),
+        ("./mvnw -B clean verify", CommandPurpose::Test),
+        ("mvn -q verify -DskipTests", CommandPurpose::Build),
+        ("./gradlew :app:test --info", CommandPurpose::Test),
+        ("terraform -chdir=infra apply", CommandPurpose::Change),
+        ("kubectl -n prod apply -f k8s/", CommandPurpose::Change),
+        ("npm publish", CommandPurpose::Change),
+        ("psql shop -c 'drop table users'", CommandPurpose::Change),
+        ("helm upgrade web ./chart", CommandPurpose::Change),
+        ("docker push shop/web:1", CommandPurpose::Change),
+        ("gh pr merge 12 --squash", CommandPurpose::Change),
     ] {
         assert_eq!(runs(line).first().map(|run| run.purpose), Some(purpose), "{line}");
+    }
+    for line in [
+        "kubectl apply --dry-run=client -f k8s/",
+        "npm publish --dry-run",
+        "psql shop -c 'select * from updates'",
+        "mysql -e 'show create table users'",
+        "gh pr view 12",
+    ] {
+        assert_eq!(runs(line), [], "{line}");
     }
     for line in [
         "ls -la",
@@ -383,4 +403,24 @@ fn a_check_covers_one_of_a_part() {
     ] {
         assert_eq!(covers(later, earlier), Coverage::No, "{later} after {earlier}");
     }
+}
+
+#[test]
+fn a_build_tool_covers_its_run_with_other_options_or_for_one_project() {
+    let covers = |later: &str, earlier: &str| {
+        let of = |line: &str| {
+            let name = name_of(line);
+            let head = head_of(&name, CommandPurpose::Test);
+            (name, head)
+        };
+        let (later, earlier) = (of(later), of(earlier));
+        coverage((&later.0, later.1), (&earlier.0, earlier.1))
+    };
+    assert_eq!(covers("mvn test", "mvn -q test"), Coverage::Yes);
+    assert_eq!(covers("mvn -B clean test", "mvn test -pl app"), Coverage::Yes);
+    assert_eq!(
+        covers("./gradlew test", "./gradlew :app:test --info"),
+        Coverage::Yes
+    );
+    assert_eq!(covers("./gradlew :app:test", "./gradlew test"), Coverage::No);
 }

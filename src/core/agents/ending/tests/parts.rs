@@ -219,3 +219,18 @@ fn behind_a_tail_the_closing_lines_decide() {
         RunEnd::Unknown
     );
 }
+
+#[test]
+fn the_goals_of_a_build_tool_may_follow_its_options() {
+    let maven = "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0\n[INFO] BUILD FAILURE";
+    let gradle = "> Task :app:test FAILED\n\nFAILURE: Build failed with an exception.\n\nBUILD FAILED in 3s";
+    for (line, text) in [
+        ("mvn -q test | tail -20", maven),
+        ("mvn -B verify 2>&1 | tail -5", maven),
+        ("./gradlew :app:test --info | tail", gradle),
+    ] {
+        assert_eq!(ends(line, text), [RunEnd::Failed(None)], "{line}");
+    }
+    let passed = "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0\n[INFO] BUILD SUCCESS";
+    assert_eq!(ends("mvn -B verify | tail -5", passed), [RunEnd::Passed]);
+}
