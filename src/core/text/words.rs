@@ -1,5 +1,7 @@
 //! Words of a string, and the BM25 weight of a word for a document.
 
+use super::prose::is_unspaced;
+
 /// Maximum length of a word in bytes. A longer run of letters is data, such as base64.
 const LONGEST: usize = 64;
 
@@ -16,7 +18,7 @@ const B: f32 = 0.75;
 pub enum WordKind {
     /// A run of letters, digits and underscores.
     Whole,
-    /// A part of an identifier, such as `Merge` of `StreamMerge`.
+    /// A part of an identifier, such as `Merge` of `StreamMerge`, or a pair of letters of a script without spaces.
     Part,
     /// A path, a file name or a version: words joined by dots, dashes and slashes.
     Path,
@@ -52,6 +54,9 @@ pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
             run.join(text, from, found);
             run.end = at;
             word(&text[from..at], seen & DIVIDED != 0, found);
+            if seen & WIDE != 0 {
+                pairs(&text[from..at], found);
+            }
         } else {
             // A character that belongs to no word: one byte, or the rest of a multi-byte character.
             at += 1;
@@ -152,6 +157,21 @@ fn word<'t>(word: &'t str, divided: bool, found: &mut impl FnMut(WordKind, &'t s
     }
 }
 
+/// Visits the pairs of neighboring letters of a script without spaces, which are most of its words: `数据`, `据库` of `数据库`.
+fn pairs<'t>(word: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
+    let mut before = None;
+    for (at, c) in word.char_indices() {
+        let here = is_unspaced(c).then_some(at);
+        let end = at + c.len_utf8();
+        if let (Some(start), Some(_)) = (before, here)
+            && end - start < word.len()
+        {
+            found(WordKind::Part, &word[start..end]);
+        }
+        before = here;
+    }
+}
+
 /// Whether a part of an identifier begins at `at`: `stream_merge`, `StreamMerge`, `HTTPServer`.
 fn begins_part(word: &[u8], at: usize) -> bool {
     let upper = |at: usize| word[at].is_ascii_uppercase();
@@ -247,6 +267,8 @@ mod tests {
             of(WordKind::Whole, "Größe: 3 x 45s -> ok"),
             ["Größe", "45s", "ok"]
         );
+        assert_eq!(of(WordKind::Part, "数据库 用户 Go言語"), ["数据", "据库", "言語"]);
+        assert_eq!(of(WordKind::Whole, "数据库 用户"), ["数据库", "用户"]);
         assert_eq!(hash("GRÖSSE"), hash("grösse"));
         assert_eq!(hash("Stream_Merge.RS"), hash("stream_merge.rs"));
         let words = [

@@ -233,3 +233,24 @@ fn a_call_is_found_by_its_place_in_a_draft() {
     assert!(!answer_to(&messages, "call 2 of build").contains("1. Turn 2"));
     assert!(answer_to(&messages, "turn 7, call 70").starts_with("Nothing found"));
 }
+
+#[test]
+fn words_of_scripts_without_spaces_are_found_inside_a_sentence() {
+    let mut messages = vec![
+        user("看看日志。"),
+        model("数据库连接失败：用户名错误。已经重试三次"),
+    ];
+    messages.extend(ran("npm test", "エラー: 接続がタイムアウトしました"));
+    messages.push(user("포트는 데이터베이스에서 읽어야 합니다."));
+    for (query, line) in [
+        ("数据库", "数据库连接失败"),
+        ("连接失败", "数据库连接失败"),
+        ("用户名 错误", "数据库连接失败"),
+        ("接続", "接続がタイムアウト"),
+        ("タイムアウト", "接続がタイムアウト"),
+        ("데이터베이스", "포트는"),
+    ] {
+        assert_contains(&answer_to(&messages, query), line);
+    }
+    assert!(answer_to(&messages, "缓存").starts_with("Nothing found"));
+}
