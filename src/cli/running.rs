@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 
 use super::exit::{CliResult, Exit};
 use super::output::{Out, shown, visible};
+use baton_core::marker::note;
 use baton_core::text::units::hex;
 use baton_serve::admin::pinned_tls;
 use baton_state::config::{Config, Environment, Secret};
@@ -276,7 +277,7 @@ pub(super) fn tell_drafts(proxy: &Process, token: Option<&Secret>, run: &str) {
     thread::spawn(move || -> CliResult {
         for line in BufReader::new(events).lines() {
             if line? == event {
-                Out::stderr().line("baton: a handoff is being written.")?;
+                Out::stderr().line(note::PROGRESS)?;
             }
         }
         Ok(())

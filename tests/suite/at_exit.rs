@@ -181,7 +181,10 @@ async fn a_run_without_a_screen_tells_at_once_that_a_draft_is_written() {
     let waits = tokio::spawn(async move { ask(&url, "one", &messages).await });
     let mut lines = BufReader::new(run.stderr()).lines();
     let told = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap());
-    assert_eq!(told.await.unwrap(), "baton: a handoff is being written.");
+    assert_eq!(
+        told.await.unwrap(),
+        "baton: please wait: a handoff is being written."
+    );
     assert!(
         began.elapsed() < Duration::from_secs(20),
         "before the draft is there"

@@ -42,7 +42,7 @@ async fn told_at_once(variant: Variant) {
     drop(rest);
     talk.history.push((variant.message)(
         "assistant",
-        "baton: a handoff is being written.",
+        "baton: please wait: a handoff is being written.",
     ));
     talk.says("Well.", thought("So.")).await;
     assert_eq!(talk.sent(), [&WORKED[..], &["u: Well."]].concat());

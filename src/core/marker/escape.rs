@@ -1,67 +1,66 @@
-//! Escapes sentinel-like text that baton did not write, and restores it.
+//! Escapes text that looks like a marker and that baton did not write, and restores it.
 //!
 //! On the way to the agent, `[[handoff-resume:` becomes `[[handoff-resume\:`; aside, note and closing forms
-//! alike. So nothing that a model quotes can cut a transcript. On the way upstream the backslash is removed
-//! again. Text that already has n backslashes there gets n + 1, which makes the inverse exact.
+//! and the progress line alike. So nothing that a model quotes can cut a transcript. On the way upstream the
+//! backslash is removed again. Text that already has n backslashes there gets n + 1, which makes the inverse
+//! exact.
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
+use memchr::memchr3;
 
-use super::find::{STEM, WORDS};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
-/// Scanner for the beginning of a sentinel. The matched prefix survives from one delta to the next.
-///
-/// Each variant names the last part that was read, up to `Colon`, which expects the colon. `Stem` and `Word` count the
-/// matched bytes, and `Word` also has the index of the word in `WORDS`.
+/// Beginnings of markers, up to the colon that is escaped. The last one begins the
+/// [progress line](super::note::PROGRESS).
+const BEGINNINGS: [&str; 7] = [
+    "[[handoff-resume:",
+    "[[/handoff-resume:",
+    "[[handoff-aside:",
+    "[[/handoff-aside:",
+    "[[handoff-note:",
+    "[[/handoff-note:",
+    "baton: please wait:",
+];
+
+/// Scanner for the beginning of a marker. The matched prefix survives from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Escaper {
-    #[default]
-    Clear,
-    Bracket,
-    Brackets,
-    Slash,
-    Stem(u8),
-    Word(u8, u8),
-    Colon,
+pub struct Escaper {
+    /// Longest prefix of a beginning that ends the text so far, without backslashes before the colon.
+    matched: &'static str,
 }
 
 impl Escaper {
-    /// Returns the state after `c`, and whether `c` is the colon that completes a sentinel's beginning.
+    /// Returns the state after `c`, and whether `c` is the colon that completes a beginning.
     fn next(self, c: char) -> (Self, bool) {
-        let byte = if c.is_ascii() { c as u8 } else { 0 };
-        let state = match (self, byte) {
-            (Self::Bracket | Self::Brackets, b'[') => Self::Brackets,
-            // After three brackets the last two still open a sentinel.
-            (_, b'[') => Self::Bracket,
-            (Self::Brackets, b'/') => Self::Slash,
-            (Self::Brackets | Self::Slash, b'h') => Self::Stem(1),
-            (Self::Stem(n), c) if STEM.get(n as usize) == Some(&c) => Self::Stem(n + 1),
-            (Self::Stem(n), c) if n as usize == STEM.len() => match WORDS.iter().position(|w| w[0] == c) {
-                Some(word) => Self::Word(word as u8, 1),
-                None => Self::Clear,
-            },
-            (Self::Word(w, n), c) if WORDS[w as usize].get(n as usize) == Some(&c) => {
-                if n as usize + 1 == WORDS[w as usize].len() {
-                    Self::Colon
-                } else {
-                    Self::Word(w, n + 1)
-                }
-            }
-            // Text that is already escaped matches too and gets one more backslash, so that restoring it is
-            // exact.
-            (Self::Colon, b'\\') => Self::Colon,
-            (Self::Colon, b':') => return (Self::Clear, true),
-            _ => Self::Clear,
-        };
-        (state, false)
+        if self.is_clear() && !matches!(c, '[' | 'b') {
+            return (self, false);
+        }
+        // Text that is already escaped matches too and gets one more backslash, so that restoring it is
+        // exact.
+        if c == '\\'
+            && BEGINNINGS
+                .iter()
+                .any(|whole| whole.strip_suffix(':') == Some(self.matched))
+        {
+            return (self, false);
+        }
+        let longest = (0..=self.matched.len()).find_map(|skip| {
+            let kept = &self.matched[skip..];
+            let goes_on = |whole: &&&str| whole.strip_prefix(kept).is_some_and(|rest| rest.starts_with(c));
+            let whole = BEGINNINGS.iter().find(goes_on)?;
+            Some(whole.split_at(kept.len() + 1))
+        });
+        match longest {
+            None | Some((_, "")) => (Self::default(), longest.is_some()),
+            Some((matched, _)) => (Self { matched }, false),
+        }
     }
 
-    /// Whether no prefix is matched, so that text without a bracket can be skipped.
-    pub fn is_clear(self) -> bool {
-        self == Self::Clear
+    /// Whether no prefix is matched, so that text without the first character of one can be skipped.
+    fn is_clear(self) -> bool {
+        self.matched.is_empty()
     }
 
     /// Reads the next piece of text, the inside of a JSON string literal.
@@ -86,7 +85,7 @@ impl Escaper {
 
     /// Reads the next piece of escaped text, the inside of a JSON string literal.
     ///
-    /// Returns the spans of the escaped backslashes to remove, even if the sentinel begins in an earlier
+    /// Returns the spans of the escaped backslashes to remove, even if the marker begins in an earlier
     /// piece.
     pub fn unescaped(&mut self, raw: &[u8]) -> Vec<Span> {
         let mut slashes = Vec::new();
@@ -103,7 +102,7 @@ impl Escaper {
         slashes
     }
 
-    /// Visits each character that may belong to a sentinel's beginning.
+    /// Visits each character that may belong to a marker's beginning.
     ///
     /// `visit` receives the character, its span in `raw`, and whether it is the colon that completes the
     /// beginning.
@@ -113,7 +112,7 @@ impl Escaper {
         while at < raw.len() {
             if self.is_clear() {
                 // A bracket may also be spelled as an escape, so a backslash ends the skip.
-                let Some(hit) = memchr2(b'[', b'\\', &raw[at..]) else {
+                let Some(hit) = memchr3(b'[', b'b', b'\\', &raw[at..]) else {
                     break;
                 };
                 at += hit;
@@ -131,9 +130,9 @@ impl Escaper {
     }
 }
 
-/// Returns `text` with every sentinel-like beginning escaped.
+/// Returns `text` with the beginning of every marker escaped.
 pub fn break_up(text: &str) -> Cow<'_, str> {
-    let mut state = Escaper::Clear;
+    let mut state = Escaper::default();
     let mut out = String::new();
     let mut copied = 0;
     for (at, c) in text.char_indices() {
@@ -155,15 +154,17 @@ pub fn break_up(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::marker::note::PROGRESS;
     use proptest::prelude::*;
 
-    const FORMS: [&str; 6] = [
+    const FORMS: [&str; 7] = [
         "[[handoff-resume:",
         "[[/handoff-resume:",
         "[[/handoff-resume:VR-iunEUwURMLNGuL8sekw]]",
         "[[handoff-aside:",
         "[[/handoff-aside:",
         "[[handoff-note:",
+        PROGRESS,
     ];
 
     fn broken_in_pieces(text: &str, cut: usize) -> String {
@@ -190,9 +191,11 @@ mod tests {
     #[test]
     fn every_form_is_broken_at_every_split() {
         for form in FORMS {
-            let text = format!("a [[[{form}0199\" \n{form}");
+            let text = format!("a [[[{form}0199\" \nbaton: b{form}");
             let broken = |text: String, word| text.replace(&format!("{word}:"), &format!("{word}\\:"));
-            let wanted = ["resume", "aside", "note"].into_iter().fold(text.clone(), broken);
+            let wanted = ["resume", "aside", "note", "wait"]
+                .into_iter()
+                .fold(text.clone(), broken);
             assert_eq!(break_up(&text), wanted);
             for cut in 0..text.len() + 3 {
                 assert_eq!(broken_in_pieces(&text, cut), wanted, "cut at {cut}");
@@ -212,6 +215,8 @@ mod tests {
             "[handoff-resume:",
             "[[ handoff-resume:",
             "[[handoff-:",
+            "baton: please wait",
+            "baton: handed over.",
             "a[[b]]",
         ] {
             assert_eq!(break_up(text), text);
@@ -223,7 +228,8 @@ mod tests {
         fn streaming_and_whole_text_agree(
             pieces in proptest::collection::vec(prop_oneof![
                 Just("["), Just("[["), Just("/"), Just("handoff-"), Just("hand"), Just("off-"), Just("resume"),
-                Just("aside"), Just("note"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
+                Just("aside"), Just("note"), Just("baton: please"), Just(" wait"), Just("b"), Just(":"), Just("\\"),
+                Just("é"), Just("\n")], 0..12),
             cut in 0usize..60,
         ) {
             let text = pieces.concat();
@@ -235,7 +241,8 @@ mod tests {
         fn pieces_are_given_back(
             pieces in proptest::collection::vec(prop_oneof![
                 Just("["), Just("[["), Just("/"), Just("handoff-"), Just("hand"), Just("off-"), Just("resume"),
-                Just("aside"), Just("note"), Just(":"), Just("\\"), Just("é"), Just("\n")], 0..12),
+                Just("aside"), Just("note"), Just("baton: please"), Just(" wait"), Just("b"), Just(":"), Just("\\"),
+                Just("é"), Just("\n")], 0..12),
         ) {
             let (mut down, mut up) = (Escaper::default(), Escaper::default());
             let mut back = String::new();

@@ -40,7 +40,7 @@ const ASIDE: &[u8] = b"aside";
 const NOTE: &[u8] = b"note";
 
 /// Words that follow the stem.
-pub(super) const WORDS: [&[u8]; 3] = [RESUME, ASIDE, NOTE];
+const WORDS: [&[u8]; 3] = [RESUME, ASIDE, NOTE];
 
 /// Stem of every marker.
 pub(crate) const STEM: &[u8] = b"handoff-";
@@ -54,7 +54,7 @@ pub fn marks(text: &[u8]) -> Vec<RawMarker> {
 pub(crate) const WORD: &[u8] = b"handoff";
 
 /// Offset of that word in a progress line.
-const WORD_IN_PROGRESS: usize = 9;
+const WORD_IN_PROGRESS: usize = 22;
 
 /// Offsets of all stems and progress lines in `text`, in order.
 pub fn stems(text: &[u8]) -> Vec<usize> {

@@ -40,9 +40,9 @@ pub const BEGINS: &str = "baton: ";
 
 /// Progress line while a model writes a draft.
 ///
-/// The line is a marker itself, since a response may be interrupted right after it. If a model writes the line, later
-/// requests lose it, and nothing else happens.
-pub const PROGRESS: &str = "baton: a handoff is being written.";
+/// The line is a marker itself, since a response may be interrupted right after it. Its second colon is the one that
+/// [`break_up`](super::escape::break_up) escapes.
+pub const PROGRESS: &str = "baton: please wait: a handoff is being written.";
 
 /// Formats a synthetic response. `undone` is the handoff that it undoes, or nil.
 pub fn answer(text: &str, undone: Uuid) -> String {

@@ -226,9 +226,9 @@ fn torn_closing(left: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::marker::aside;
     use crate::marker::find::marks;
     use crate::marker::seal::SealKey;
+    use crate::marker::{aside, note};
     use crate::record::LOCAL;
     use crate::text::testing::assert_lacks;
 
@@ -319,6 +319,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_prompt_may_quote_every_marker() {
+        let quoted = [
+            &opening(ID),
+            &*aside::line(ID),
+            &note::line(Uuid::nil()),
+            note::PROGRESS,
+        ]
+        .join("\n");
+        let prompt = normalised(&format!("The user saw:\n{quoted}\nExplain it."));
+        let (_, opened, rest) = read_back(&gap::spaced(&sealed(&prompt, None)));
+        assert_eq!((opened, &*rest), (Some(prompt), ""));
     }
 
     /// Agents trim blanks, and double or remove blank lines.

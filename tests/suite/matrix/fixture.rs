@@ -14,7 +14,7 @@ use crate::harness::{self, Baton, RawResponse, memory};
 pub const PROMPT: &str = "Goal: skip BOMs.\nNext: reader.rs.";
 
 /// Beginning of a streamed response while a model writes a draft.
-const LINE: &str = "baton: a handoff is being written.";
+const LINE: &str = "baton: please wait: a handoff is being written.";
 
 /// Returns the text after that line, or `None` if the response does not begin with it.
 pub fn behind_line(text: &str) -> Option<&str> {
