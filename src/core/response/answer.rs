@@ -71,12 +71,12 @@ impl StreamedAnswer {
             LegEvent::LegEnded(report)
         } else {
             // Read before `leg_shown`, which discards the leg.
-            let withheld = self.merge.withholding();
+            let changed = self.merge.is_changed();
             let shown = self.leg_shown();
             LegEvent::LegTruncated {
                 report,
                 shown,
-                withheld,
+                changed,
             }
         };
         self.machine.handle_event(event);

@@ -19,8 +19,8 @@ pub enum LegEvent {
         report: LegReport,
         /// Whether any output of the leg was shown.
         shown: bool,
-        /// Whether its last frames were withheld.
-        withheld: bool,
+        /// Whether the agent's frames differ from upstream's.
+        changed: bool,
     },
     /// Reading the leg failed.
     LegBroken {

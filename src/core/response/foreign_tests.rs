@@ -1,9 +1,10 @@
 //! Stream shapes observed from providers and gateways, read frame by frame.
 
+use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::StreamMerge;
+use super::{Action, ResponseMachine, ResponseOptions, StreamMerge, StreamedAnswer};
 use crate::record::WireId;
 use crate::tools::ToolNames;
 use crate::wire::{Ending, Operation, ResponseWatch, wire};
@@ -109,6 +110,40 @@ fn what_a_message_states_in_an_event_of_its_own_is_shown() {
         assert_eq!(deltas.len(), 2, "{deltas:?}");
         assert_eq!(deltas[0]["safeguard_results"], results);
         assert_eq!(deltas[1]["stop_reason"], "end_turn");
+    }
+}
+
+/// An agent must not take a stream without its end for complete if a call is missing in it.
+#[test]
+fn a_stream_that_breaks_off_after_a_hidden_call_is_aborted() {
+    let half = "event: content_block_start\ndata: {\"ty";
+    let hidden = hidden_block(1).to_vec();
+    let text = text_block(2, "b").to_vec();
+    let ping = vec![json!({"type": "ping"})];
+    for (rest, is_aborted) in [
+        (text.clone(), false),
+        (hidden.clone(), true),
+        ([hidden.clone(), text].concat(), true),
+        ([hidden[..1].to_vec(), ping].concat(), true),
+    ] {
+        let begins = [&[message_start("msg_1", json!({}))][..], &text_block(0, "a")].concat();
+        let whole = stream(&[begins, rest].concat()) + half;
+        for size in [1, 64, whole.len()] {
+            let machine = ResponseMachine::new(ResponseOptions::default());
+            let mut answer = StreamedAnswer::new(machine, merge(WireId::Anthropic, ToolNames::HANDOFF));
+            for piece in whole.as_bytes().chunks(size) {
+                answer.feed(Bytes::copy_from_slice(piece));
+            }
+            answer.merge.finish_leg(&mut answer.out);
+            answer.leg_over();
+            let shows_half = answer.out.concat().ends_with(half.as_bytes());
+            let ended = match answer.machine.poll_action() {
+                Some(Action::BreakOff) => true,
+                Some(Action::EndAsItIs) => false,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((ended, shows_half), (is_aborted, !is_aborted), "{size}: {whole}");
+        }
     }
 }
 

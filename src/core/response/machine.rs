@@ -133,10 +133,10 @@ impl ResponseMachine {
                 LegEvent::LegTruncated {
                     report,
                     shown,
-                    withheld,
+                    changed,
                 },
             ) => {
-                self.leg_truncated(&report, shown, withheld);
+                self.leg_truncated(&report, shown, changed);
             }
             (ResponseState::Reading, LegEvent::LegBroken { report, shown, retry }) => {
                 self.leg_broken(&report, shown, retry);
@@ -237,10 +237,10 @@ impl ResponseMachine {
     ///
     /// Some agents treat such a stream as complete, so the connection is aborted. A stream that baton did not
     /// change ends exactly like upstream's.
-    fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
+    fn leg_truncated(&mut self, report: &LegReport, shown: bool, changed: bool) {
         // The agent has received the error event, so nothing can be retried.
         let ended_in_error = report.stop == StopReason::Error && shown;
-        if ended_in_error || !withheld && !self.later && !self.emitted {
+        if ended_in_error || !changed && !self.later && !self.emitted {
             self.without_end(report, Action::EndAsItIs);
         } else {
             self.leg_broken(report, shown, true);

@@ -57,7 +57,7 @@ fn events() -> impl Strategy<Value = LegEvent> {
     prop_oneof![
         6 => reports().prop_map(LegEvent::LegEnded),
         1 => (reports(), any::<bool>(), any::<bool>())
-            .prop_map(|(report, shown, withheld)| LegEvent::LegTruncated { report, shown, withheld }),
+            .prop_map(|(report, shown, changed)| LegEvent::LegTruncated { report, shown, changed }),
         2 => (reports(), prop::bool::weighted(0.2), any::<bool>())
             .prop_map(|(report, shown, retry)| LegEvent::LegBroken { report, shown, retry }),
         4 => ids.prop_map(|id| LegEvent::HandoffWritten {

@@ -29,7 +29,7 @@ pub struct StreamMerge {
     pub failed: bool,
     /// Whether any bytes of the current leg were forwarded.
     pub(super) leg_shown: bool,
-    /// Whether the last frames are withheld: a hidden call, or the end of a leg.
+    /// Whether the last frame is withheld: a part of a hidden call, or the end of a leg.
     withholding: bool,
     /// Whether bytes are forwarded unread until the leg ends, because a frame exceeded the limit.
     blind: bool,
@@ -69,16 +69,11 @@ impl StreamMerge {
             out.push(chunk);
             return;
         }
-        let sent = out.len();
         match self.framer.push(chunk) {
             Ok(batch) if batch.frames.is_empty() => {}
-            Ok(batch) => {
-                self.batch(&batch, out);
-                // Complete frames without output are withheld.
-                self.withholding = out.len() == sent;
-            }
+            Ok(batch) => self.batch(&batch, out),
             // After a hidden call or in a later leg, unread frames would make the message invalid.
-            Err(OversizeFrame(_)) if self.withholding() || self.committed => self.failed = true,
+            Err(OversizeFrame(_)) if self.is_changed() => self.failed = true,
             // Nothing was changed so far, so the rest of the leg may pass unread.
             Err(OversizeFrame(buffered)) => {
                 self.blind = true;
@@ -108,11 +103,15 @@ impl StreamMerge {
 
     fn frame(&mut self, raw: Bytes, out: &mut Vec<Bytes>) {
         let data = self.machine.framing().data(&raw);
+        if data.is_empty() {
+            return out.push(raw.clone());
+        }
+        let sent = out.len();
         match self.machine.framing() {
-            _ if data.is_empty() => out.push(raw.clone()),
             Framing::JsonArray => self.machine.frame(&raw.slice_ref(&data), &data, out),
             _ => self.machine.frame(&raw, &data, out),
         }
+        self.withholding = out.len() == sent;
     }
 
     /// Writes pieces as elements of the array.
@@ -181,9 +180,9 @@ impl StreamMerge {
         self.withholding || self.machine.holds_end()
     }
 
-    /// Whether the agent's frames differ from upstream's.
-    fn is_changed(&self) -> bool {
-        self.committed || self.withholding()
+    /// Whether the agent's frames differ from upstream's: in a later leg, or after a hidden call.
+    pub(super) fn is_changed(&self) -> bool {
+        self.committed || self.withholding() || !self.report().hidden.is_empty()
     }
 
     /// Ends the response with an error in the protocol's own form.

@@ -66,7 +66,7 @@ impl Choices<'_> {
             1 => LegEvent::LegTruncated {
                 report: self.report(),
                 shown: self.flag(),
-                withheld: self.flag(),
+                changed: self.flag(),
             },
             2 => LegEvent::LegBroken {
                 report: self.report(),

@@ -37,8 +37,8 @@ enum OpenBlock {
     None,
     /// A visible block with this index.
     Shown(usize),
-    /// A call of one of baton's tools.
-    Hidden(HiddenCall),
+    /// A call of one of baton's tools, the last one in the report.
+    Hidden,
 }
 
 impl Dialect for AnthropicDialect {
@@ -64,10 +64,7 @@ impl Dialect for AnthropicDialect {
             }
             b"content_block_delta" => self.block_delta(state, frame, &event),
             b"content_block_stop" => match std::mem::take(&mut self.block) {
-                OpenBlock::Hidden(call) => state.report.hidden.push(HiddenCall {
-                    complete: true,
-                    ..call
-                }),
+                OpenBlock::Hidden => complete(state),
                 // The stop event still needs the index of the open block.
                 shown => {
                     self.block = shown;
@@ -107,10 +104,7 @@ impl Dialect for AnthropicDialect {
         for block in json::elements(data, content) {
             let text = self.begin(state, data, block, true);
             match (std::mem::take(&mut self.block), text) {
-                (OpenBlock::Hidden(call), _) => state.report.hidden.push(HiddenCall {
-                    complete: true,
-                    ..call
-                }),
+                (OpenBlock::Hidden, _) => complete(state),
                 // Escaped before the block is stored, because `joined` writes the stored blocks as they are.
                 (_, text) => {
                     let edits = text.flatten().map(|text| state.break_up(data, text));
@@ -195,6 +189,13 @@ impl Dialect for AnthropicDialect {
     }
 }
 
+/// Ends the arguments of the last hidden call.
+fn complete(state: &mut LegState) {
+    if let Some(call) = state.report.hidden.last_mut() {
+        call.complete = true;
+    }
+}
+
 impl AnthropicDialect {
     /// Records the data of a message object.
     fn learn(&mut self, state: &mut LegState, data: &[u8], message: &MessageMembers) {
@@ -263,7 +264,8 @@ impl AnthropicDialect {
             // A stream opens every call with the placeholder `{}`, which is not part of the arguments.
             let input = input.filter(|input| whole || input.len() > 2);
             call.collect(&input.unwrap_or_default().text(data), state.watch.buffered_bytes);
-            self.block = OpenBlock::Hidden(call);
+            state.report.hidden.push(call);
+            self.block = OpenBlock::Hidden;
             self.moved = true;
             return None;
         }
@@ -284,8 +286,9 @@ impl AnthropicDialect {
     fn block_delta(&mut self, state: &mut LegState, frame: Frame<'_>, event: &AnthropicEvent) {
         let data = frame.data;
         let delta = event.delta.unwrap_or_default();
-        if let OpenBlock::Hidden(call) = &mut self.block {
-            if let Some(piece) = json::get_string(data, delta, "partial_json") {
+        if let OpenBlock::Hidden = self.block {
+            let piece = json::get_string(data, delta, "partial_json");
+            if let (Some(piece), Some(call)) = (piece, state.report.hidden.last_mut()) {
                 call.collect(&piece, state.watch.buffered_bytes);
             }
             return;
@@ -317,10 +320,8 @@ impl AnthropicDialect {
         if let Some(dropped) = DroppedThinking::of_member(data, whole) {
             state.report.dropped_thinking = dropped;
         }
-        // The leg ended inside the call: without `content_block_stop` it stays incomplete.
-        if let OpenBlock::Hidden(call) = std::mem::take(&mut self.block) {
-            state.report.hidden.push(call);
-        }
+        // If the leg ended inside a call, it stays incomplete, because `content_block_stop` is missing.
+        self.block = OpenBlock::None;
         if let Some(usage) = event.usage {
             self.usage.take(data, usage, &mut state.report);
         }

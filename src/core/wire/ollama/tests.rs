@@ -207,6 +207,20 @@ fn a_line_of_our_call_alone_goes_and_others_stay_as_they_came() {
 }
 
 #[test]
+fn half_a_line_after_a_hidden_call_is_dropped() {
+    let shown = line(r#""content":"a""#);
+    let stream = [
+        &*shown,
+        &line(&format!(r#""content":"","tool_calls":[{OURS}]"#)),
+        "{\"mo",
+    ]
+    .concat();
+    for cut in 0..stream.len() {
+        assert_eq!(fed(&stream, cut).1.concat(), shown.as_bytes(), "cut at {cut}");
+    }
+}
+
+#[test]
 fn errors_go_by_and_a_models_sentinel_is_broken_up() {
     let error = "{\"error\":\"out of memory\"}\n";
     let (merge, out) = fed(error, 3);
