@@ -4,6 +4,8 @@ use baton_core::marker::escape::{Escaper, break_up};
 use baton_core::marker::{MarkerKind, marks, sentinel};
 use baton_core::text::{Span, json};
 
+use super::returned::{escaped, split};
+
 pub fn check(input: &[u8]) {
     let [length, text @ ..] = input else { return };
     let found = marks(text);
@@ -15,24 +17,18 @@ pub fn check(input: &[u8]) {
         return;
     };
     let broken = break_up(text);
-    let left = marks(broken.as_bytes());
-    assert!(
-        left.iter().all(|mark| matches!(mark.kind, MarkerKind::Broken(_))),
-        "{broken}"
-    );
+    // As raw JSON, whose line breaks are escapes, and as a text that is quoted.
+    for raw in [&*broken, &json::quote(&broken)] {
+        let mut left = marks(raw.as_bytes()).into_iter();
+        assert!(
+            left.all(|mark| matches!(mark.kind, MarkerKind::Broken(_))),
+            "{raw}"
+        );
+    }
     let (mut down, mut up) = (Escaper::default(), Escaper::default());
     let (mut shown_whole, mut back) = (String::new(), String::new());
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end = rest.ceil_char_boundary(1 + usize::from(*length));
-        let (piece, after) = rest.split_at(end);
-        rest = after;
-        let quoted = json::quote(piece);
-        let raw = &quoted.as_bytes()[1..quoted.len() - 1];
-        let mut shown = raw.to_vec();
-        for at in down.follow(raw).into_iter().rev() {
-            shown.splice(at..at, *br"\\");
-        }
+    for piece in split(text, *length) {
+        let mut shown = escaped(&mut down, piece);
         shown_whole.push_str(&json::unescape(&shown));
         for slash in up.unescaped(&shown).into_iter().rev() {
             shown.drain(slash.start..slash.end);

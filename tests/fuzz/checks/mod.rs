@@ -12,6 +12,7 @@ pub mod redaction;
 pub mod reply;
 pub mod request;
 pub mod response;
+pub mod returned;
 pub mod speakers;
 pub mod stream;
 pub mod yaml;

@@ -27,6 +27,7 @@ replayed! {
     redaction: super::redaction::check,
     reply: super::reply::check,
     request: super::request::check,
+    returned: super::returned::check,
     speakers: super::speakers::check,
     stream: super::stream::check,
     yaml: super::yaml::check,
