@@ -41,7 +41,7 @@ pub(crate) fn anchors<'i>(
                 continue;
             }
             match anchor.class {
-                SentenceClass::Lift => lifting.push(Statement::from_sentence(&anchor.text)),
+                SentenceClass::Lift => lifting.push(said::lifting(&anchor.text)),
                 SentenceClass::Constraint if !lifting.is_empty() => {
                     let statement = Statement::from_sentence(&anchor.text);
                     if lifting.iter().any(|later| said::lifts(later, &statement)) {

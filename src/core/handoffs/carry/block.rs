@@ -70,6 +70,11 @@ impl BlockWriter {
         CarriedItem { kind, state, text }
     }
 
+    /// Bounds the tokens of all further lines.
+    pub(super) fn limit(&mut self, tokens: usize) {
+        self.reserve = self.left.saturating_sub(tokens);
+    }
+
     /// The beginning of a line that takes at most one of `shares` parts of the budget with its heading.
     pub(super) fn part(&self, kind: CarriedKind, text: &str, shares: usize) -> String {
         let around = tokens(heading(kind, self.is_short)) + tokens(ITEM) + tokens(CUT) + 2;

@@ -76,6 +76,8 @@ const RESERVE: usize = 2;
 /// further ones is lower, so that a message with much to say does not displace the others.
 const SHARE: usize = 600;
 const BEYOND: i32 = 500;
+/// Divisor of the budget: sentences from before the last cut fill at most that part of it.
+const EARLIER: usize = 4;
 /// Maximum number of carried contradicted claims.
 const CLAIMS: usize = 3;
 
@@ -118,7 +120,8 @@ pub struct Carried {
 /// Appends the items that a prompt omits, as far as the budget allows.
 ///
 /// Order of priority: claims that the evidence contradicts, the user's newest message, rules, open to-dos, changed files
-/// that the prompt does not name, other user statements. `seen` has the facts since the last handoff.
+/// that the prompt does not name, other user statements, those from before the last cut. `seen` has the facts since the last
+/// handoff.
 pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy: CarryPolicy) -> Carried {
     let prompt = without_blocks(prompt);
     let prompt = prompt.trim_end();
@@ -200,6 +203,10 @@ fn items_within(
         lacking.rest(&words.rest, newest.as_deref(), &seen.done_requests);
     }
     lacking.further_rules();
+    if has_all && !block::is_short(policy.tokens) {
+        lacking.block.limit(budget / EARLIER);
+        lacking.rest(&words.earlier, newest.as_deref(), &[]);
+    }
     lacking.items
 }
 

@@ -16,7 +16,7 @@ use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::work::said::score::Score;
-use crate::work::said::{self, MAX_SENTENCE_BYTES, PastedError, RuleStatement};
+use crate::work::said::{self, MAX_SENTENCE_BYTES, PastedError, RuleStatement, TypedSentence};
 use crate::work::{self, SeenStatement, requests};
 
 /// Maximum size in bytes of a newest message that is kept whole, and of the typed lines of a longer one.
@@ -37,6 +37,8 @@ pub struct UsersWords {
     pub rules: Vec<Rule>,
     /// Other sentences since the last cut, newest message first.
     pub rest: Vec<SaidSentence>,
+    /// Sentences from before the last cut that may hold beyond their request, newest message first.
+    pub earlier: Vec<SaidSentence>,
     /// Results that the cut leaves out, if recall is offered to find them.
     pub left_out: Option<LeftOut>,
     /// Whether recall is offered after the cut.
@@ -96,6 +98,9 @@ pub struct SaidSentence {
     pub replaced: bool,
 }
 
+/// Worth above which a statement may hold beyond its request. Nearly all rules without a word of a rule are above it.
+const OUTLASTS: i32 = -300;
+
 /// A sentence before its selection.
 struct Candidate {
     /// Numbers of the message and of the sentence in it.
@@ -103,11 +108,27 @@ struct Candidate {
     /// The effect on later work; `None` if the sentence neither is a rule nor lifts one.
     saying: Option<RuleStatement>,
     score: Score,
+    /// Whether the sentence asks for something.
+    asks: bool,
     /// The sentence as it was said, on one line.
     text: String,
 }
 
 impl Candidate {
+    /// Whether the sentence is carried apart from the rules.
+    ///
+    /// A sentence that lifts a rule is not a rule, but the model must still read it.
+    fn is_rest(&self) -> bool {
+        matches!(self.saying, None | Some(RuleStatement::Lifts))
+            && !requests::is_reply(&self.text)
+            && !said::is_stub(&self.text)
+    }
+
+    /// Whether the sentence may hold beyond its request: it lifts a rule, or states something that is worth carrying.
+    fn may_outlast(&self) -> bool {
+        self.saying.is_some() || !self.asks && !self.score.is_over && self.score.worth() > OUTLASTS
+    }
+
     /// The sentence with the words of the model that it refers to; `None` if it is quoted, and not the user's own.
     fn in_message(mut self, message: &UserMessage) -> Option<Self> {
         if message.quoted.contains(&self.text) {
@@ -149,22 +170,25 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
         let typed = said::in_lines(text.lines(), &markers).into_iter();
-        let mut sayings: Vec<_> = typed.map(|one| (one.saying, one.score, one.whole())).collect();
-        let has_force = sayings.iter().any(|(saying, ..)| saying.is_some());
+        let mut typed: Vec<TypedSentence> = typed.collect();
+        let has_force = typed.iter().any(|one| one.saying.is_some());
         if turn < carried && !has_force {
             // No rule by its own words: it was carried because it replaced a rule.
-            sayings = vec![(Some(RuleStatement::Holds), Score::default(), text.clone())];
+            typed = vec![TypedSentence::new(Some(RuleStatement::Holds), text)];
         }
         // `These rules hold:` means nothing without the lines after it.
         let is_heading = |text: &str| text.trim_end().ends_with([':', '：']);
-        let place =
-            move |(n, (saying, score, text)): (usize, (Option<RuleStatement>, Score, String))| Candidate {
+        let place = move |(n, one): (usize, TypedSentence)| {
+            let text = one.whole();
+            Candidate {
                 at: (turn, n),
-                score,
-                saying: saying.filter(|_| !is_heading(&text)),
+                score: one.score,
+                asks: one.asks,
+                saying: one.saying.filter(|_| !is_heading(&text)),
                 text,
-            };
-        sayings.into_iter().enumerate().map(place)
+            }
+        };
+        typed.into_iter().enumerate().map(place)
     });
     let of_message = |one: Candidate| match one.at.0.checked_sub(carried) {
         Some(at) => one.in_message(&messages[at]),
@@ -187,15 +211,12 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let newest = newest(messages, sources.redactor);
     // Candidates number the carried rules first, and the messages after them.
     let since = carried + since(messages, sources.since);
-    // A sentence that lifts a rule is not a rule, but the model must still read it.
-    let is_rest = |one: &&Candidate| {
-        let is_other =
-            matches!(one.saying, None | Some(RuleStatement::Lifts)) && !requests::is_reply(&one.text);
-        one.at.0 >= since && is_other && !said::is_stub(&one.text)
-    };
-    let rest = of_all_messages(candidates.iter().rev().filter(is_rest).collect());
-    let rest = rest.into_iter();
-    let rest = rest.filter_map(|one| held.sentence(one, &statements)).collect();
+    let (before, after) = candidates.split_at(candidates.partition_point(|one| one.at.0 < since));
+    let after = after.iter().rev().filter(|one| one.is_rest());
+    let rest = held.sentences(after.collect(), &statements);
+    let before = before.iter().rev();
+    let before = before.filter(|one| one.may_outlast() && one.is_rest());
+    let earlier = held.sentences(before.collect(), &statements);
     UsersWords {
         newest,
         left_out: None,
@@ -203,6 +224,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         todos: Vec::new(),
         rules: held.rules(sources.without, &texts[carried..], carried),
         rest,
+        earlier,
     }
 }
 
@@ -322,7 +344,7 @@ impl<'r> ActiveRules<'r> {
     fn add(&mut self, candidate: &Candidate, statements: &Statements<'_>) {
         let Candidate { at, saying, text, .. } = candidate;
         let Some(saying) = saying.filter(|saying| *saying != RuleStatement::Lifts) else {
-            self.lifting.push(Statement::from_sentence(text));
+            self.lifting.push(said::lifting(text));
             return;
         };
         let statement = Statement::from_sentence(text);
@@ -364,6 +386,12 @@ impl<'r> ActiveRules<'r> {
             };
             self.rules.push((at, rule));
         }
+    }
+
+    /// The sentences among some that are not rules.
+    fn sentences(&mut self, of: Vec<&Candidate>, statements: &Statements<'_>) -> Vec<SaidSentence> {
+        let chosen = of_all_messages(of).into_iter();
+        chosen.filter_map(|one| self.sentence(one, statements)).collect()
     }
 
     /// A sentence that is not a rule; `None` if it was repeated or replaced later.

@@ -61,7 +61,7 @@ pub struct RuleSources<'s> {
     /// Rules that an earlier handoff carried, newest first. The history that they were said in may be gone.
     pub earlier: &'s [String],
     pub said: &'s UserMessages,
-    /// The turn of the last cut. Only rules survive from before it.
+    /// The turn of the last cut. Requests from before it are over.
     pub since: Option<usize>,
     /// Rules that the user dropped, and text that is carried otherwise.
     pub without: &'s [String],

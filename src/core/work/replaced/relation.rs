@@ -104,9 +104,23 @@ fn with_values(
         return words.is_same().then_some(if sure { Surely } else { Perhaps });
     }
     if !gone.iter().all(replaced) {
-        return None;
+        // "Use the small format, not the large one", then "actually the large one".
+        let rejected = |value: &StatedValue| rejects(earlier.text, value);
+        let turned = new.corrects && !new.values.is_empty() && new.values.iter().all(rejected);
+        return turned.then_some(Perhaps);
     }
     of_values(old, new, words, &gone)
+}
+
+/// Whether a sentence names a value only to exclude it: `not 9002`, `not port 9002`.
+fn rejects(sentence: &str, value: &StatedValue) -> bool {
+    const REJECTING: [&str; 8] = ["not", "instead", "nicht", "statt", "pas", "no", "non", "não"];
+    let small = sentence.to_lowercase();
+    let mut found = small.match_indices(&*value.text);
+    found.any(|(at, _)| {
+        let mut before = small[..at].split_whitespace().rev().take(2);
+        before.any(|word| REJECTING.contains(&word))
+    })
 }
 
 /// The relation to an earlier statement without values: "always squash", then "never squash".

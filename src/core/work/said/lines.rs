@@ -20,7 +20,7 @@ pub(crate) struct TypedSentence {
     /// Whether the sentence is a step of a plan.
     is_step: bool,
     /// Whether the sentence asks for something.
-    pub(super) asks: bool,
+    pub(crate) asks: bool,
     pub(crate) score: Score,
 }
 

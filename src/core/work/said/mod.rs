@@ -11,7 +11,7 @@ mod typed;
 pub(crate) mod words;
 
 pub(crate) use error::PastedError;
-pub(crate) use lines::in_lines;
+pub(crate) use lines::{TypedSentence, in_lines};
 pub(crate) use quoted::{TypedMessage, quoted};
 pub(crate) use rule::{RuleStatement, describes, parts};
 pub(crate) use typed::{is_plan, typed};
@@ -23,7 +23,6 @@ use super::markers::{self, AnchoredSentence, SentenceClass};
 use super::replaced::{Statement, gives_value};
 use super::requests;
 use crate::text::prose::{has_word, lower};
-use lines::TypedSentence;
 use words::WORDS;
 
 /// Maximum size of a user's text whose values are kept, in bytes; a longer one is a file or a log.
@@ -104,6 +103,11 @@ fn is_bare_question(sentence: &str) -> bool {
     let is_short =
         small.split_whitespace().nth(most).is_none() && score::size(&small) <= most * LETTERS_OF_WORD;
     is_short && requests::is_question(small.trim())
+}
+
+/// A sentence that lifts a rule, read for what it is about.
+pub(crate) fn lifting(sentence: &str) -> Statement {
+    Statement::from_sentence(rule::lifted_matter(sentence))
 }
 
 /// Whether a later sentence lifts an earlier rule: at least two thirds of its words are in the rule.

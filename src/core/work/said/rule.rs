@@ -150,7 +150,8 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
     let has = |all: &Phrases| all.occur_in(&small);
     // `you may` lifts a rule, but `you may not` forbids, and `don't forget` lifts nothing.
     let is_lifting = |at: Range<usize>| !is_negated(&small[..at.start]);
-    if !has_word(&small, "may not") && WORDS.lifts.found_in(&small).any(is_lifting) {
+    let lifts = WORDS.lifts.found_in(&small).any(is_lifting);
+    if !has_word(&small, "may not") && (lifts || permits(&small)) {
         return Some(RuleStatement::Lifts);
     }
     let clauses = clause::clauses(&small);
@@ -167,6 +168,7 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
     let denies = |clause: &Clause<'_>| clause.is_order && clause::denies(clause.text);
     if has(&WORDS.forbids)
         || begins(&WORDS.forbids_first)
+        || begins(&WORDS.leaves_first) && has(&WORDS.left_alone)
         || clauses.iter().any(denies)
         || within(&WORDS.forbids_within)
     {
@@ -176,11 +178,34 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
     let holds = (has(&WORDS.holds) || begins(&WORDS.holds_first) || clause::has_condition(&clauses))
         && !is_at_hand(&small)
         || within(&WORDS.holds_within)
+        || begins(&WORDS.retracts_first)
         || has_never(&small)
         || asks_forever(&small)
         || clause::has_verb(&clauses, &small)
         || configured;
     holds.then_some(RuleStatement::Holds)
+}
+
+/// Whether a short lower-case sentence permits something from now on.
+fn permits(small: &str) -> bool {
+    const MAX_PERMISSION_WORDS: usize = 12;
+    let permits = WORDS.permits.occur_in(small) && WORDS.from_now.occur_in(small);
+    (permits || WORDS.permits_within.occur_in(small))
+        && small.split_whitespace().nth(MAX_PERMISSION_WORDS).is_none()
+        && !has_word(small, "not")
+        && !requests::asks(small)
+}
+
+/// The matter of a sentence that lifts a rule: a part of it, or all.
+pub(super) fn lifted_matter(sentence: &str) -> &str {
+    let small = sentence.to_lowercase();
+    let after = WORDS.forgets.found_in(&small).map(|words| words.end).max();
+    let after = after.filter(|_| small.len() == sentence.len());
+    let matter = after.map(|after| &sentence[after..]);
+    let clause = matter.and_then(|matter| matter.split([',', ';', '.', '!', '—']).next());
+    clause
+        .filter(|clause| clause.contains(char::is_alphanumeric))
+        .unwrap_or(sentence)
 }
 
 /// Whether a lower-case sentence is about the work at hand, such as `make sure it passes`, and holds no longer than that.

@@ -1,5 +1,6 @@
 //! Tests of the block: which items it has, and which it omits.
 
+mod earlier;
 mod finished;
 mod left_out;
 mod newest;

@@ -6,12 +6,17 @@ use crate::work::SeenChange;
 
 /// The user's words in these messages.
 pub(super) fn said_in(messages: &[Value]) -> UsersWords {
+    said_since(messages, None)
+}
+
+/// The user's words in these messages, of which the one with the index `cut` had a cut.
+pub(super) fn said_since(messages: &[Value], cut: Option<usize>) -> UsersWords {
     let body = json!({"model": "m", "messages": messages}).to_string();
     let view = wire::wire(WireId::Anthropic)
         .read(&body.into(), Operation::Generate)
         .unwrap();
     users_words(&RuleSources {
-        since: None,
+        since: cut,
         earlier: &[],
         said: &UserMessages::from_transcript(&Transcript::from_view(&view), &[], None),
         without: &[],
