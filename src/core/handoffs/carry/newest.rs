@@ -329,6 +329,8 @@ struct ActiveRules<'r> {
     known: HashSet<String>,
     /// Later sentences that lift rules.
     lifting: Vec<Statement>,
+    /// Numbers of the messages that the one after them retracts.
+    retracted: HashSet<usize>,
 }
 
 impl<'r> ActiveRules<'r> {
@@ -338,6 +340,7 @@ impl<'r> ActiveRules<'r> {
             rules: Vec::new(),
             known: HashSet::new(),
             lifting: Vec::new(),
+            retracted: HashSet::new(),
         }
     }
 
@@ -370,7 +373,11 @@ impl<'r> ActiveRules<'r> {
         }
         // A rule that is only possibly replaced stays, and is marked.
         if !matches!(fate, Some((Relation::Surely, _))) {
-            self.hold(*at, text, saying, fate.is_some());
+            let replaced = fate.is_some() || self.retracted.contains(&at.0);
+            self.hold(*at, text, saying, replaced);
+        }
+        if said::retracts(text) {
+            self.retracted.extend(at.0.checked_sub(1));
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) mod words;
 pub(crate) use error::PastedError;
 pub(crate) use lines::{TypedSentence, in_lines};
 pub(crate) use quoted::{TypedMessage, quoted};
-pub(crate) use rule::{RuleStatement, describes, parts};
+pub(crate) use rule::{RuleStatement, describes, parts, retracts};
 pub(crate) use typed::{is_plan, typed};
 
 use std::collections::HashSet;

@@ -148,6 +148,9 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
         return None;
     }
     let has = |all: &Phrases| all.occur_in(&small);
+    if retracts(sentence) {
+        return Some(RuleStatement::Holds);
+    }
     // `you may` lifts a rule, but `you may not` forbids, and `don't forget` lifts nothing.
     let is_lifting = |at: Range<usize>| !is_negated(&small[..at.start]);
     let lifts = WORDS.lifts.found_in(&small).any(is_lifting);
@@ -178,12 +181,18 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
     let holds = (has(&WORDS.holds) || begins(&WORDS.holds_first) || clause::has_condition(&clauses))
         && !is_at_hand(&small)
         || within(&WORDS.holds_within)
-        || begins(&WORDS.retracts_first)
         || has_never(&small)
         || asks_forever(&small)
         || clause::has_verb(&clauses, &small)
         || configured;
     holds.then_some(RuleStatement::Holds)
+}
+
+/// Whether a sentence retracts the one before it, and says what holds instead: `Scratch that, spaces.`
+pub(crate) fn retracts(sentence: &str) -> bool {
+    let small = lower(sentence);
+    let mut rests = WORDS.retracts_first.rests(&small);
+    rests.any(|rest| !rest.starts_with(char::is_alphanumeric) && rest.contains(char::is_alphanumeric))
 }
 
 /// Whether a short lower-case sentence permits something from now on.

@@ -66,6 +66,11 @@ fn a_correction_is_carried_as_long_as_the_rule_that_it_corrects() {
         "Actually go with Lamp 1.23 after all.",
     ]);
     assert_contains(&block, "not Lamp 1.23. [replaced by a later word");
+    let block = second(&["Always use tabs.", "Scratch that, blanks."]);
+    assert_contains(
+        &block,
+        "\n- Scratch that, blanks.\n- Always use tabs. [replaced by a later word where the two conflict]\n",
+    );
 }
 
 #[test]
