@@ -105,7 +105,7 @@ fn is_bare_question(sentence: &str) -> bool {
     is_short && requests::is_question(small.trim())
 }
 
-/// A sentence that lifts a rule, read for what it is about.
+/// The matter of a sentence that lifts a rule.
 pub(crate) fn lifting(sentence: &str) -> Statement {
     Statement::from_sentence(rule::lifted_matter(sentence))
 }

@@ -188,7 +188,7 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
     holds.then_some(RuleStatement::Holds)
 }
 
-/// Whether a sentence retracts the one before it, and says what holds instead: `Scratch that, spaces.`
+/// Whether a sentence retracts the one before it, and states a replacement: `Scratch that, spaces.`
 pub(crate) fn retracts(sentence: &str) -> bool {
     let small = lower(sentence);
     let mut rests = WORDS.retracts_first.rests(&small);
