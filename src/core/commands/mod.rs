@@ -11,6 +11,7 @@ pub use reply::{CommandReply, ReplySentinel, UndoOutcome};
 pub use status::Status;
 
 use crate::record::{NamedTopic, RecordChange, is_topic};
+use crate::text::closest::closest_name;
 use std::borrow::Cow;
 
 /// A command of the user to baton.
@@ -44,7 +45,7 @@ pub enum ChatCommand<'a> {
     Stop,
     /// Shows the help.
     Help,
-    /// A subcommand of `handoff` with arguments that it does not take: the text after `handoff`.
+    /// A subcommand of `handoff`, mistyped or with arguments that it does not take: the text after `handoff`.
     Misused(&'a str),
     /// An unknown word.
     Unknown(&'a str),
@@ -54,7 +55,7 @@ pub enum ChatCommand<'a> {
 const WORD_CHARS: usize = 16;
 
 /// First words of all commands.
-pub const WORDS: [&str; 7] = ["handoff", "pin", "pins", "unpin", "go", "stop", "help"];
+const WORDS: [&str; 7] = ["handoff", "pin", "pins", "unpin", "go", "stop", "help"];
 
 /// Maximum number of punctuation characters that may have been a prefix.
 const PREFIX_CHARS: usize = 8;
@@ -125,7 +126,14 @@ fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
     is_word.then_some((word, rest.trim()))
 }
 
-/// Parses the part after `handoff`. Anything that does not begin with the word of a command is the goal of a handoff.
+/// Subcommands of `handoff`.
+const SUBCOMMANDS: [&str; 9] = [
+    "status", "undo", "resume", "topic", "accept", "edit", "reject", "cancel", "help",
+];
+
+/// Parses the part after `handoff`.
+///
+/// Anything that does not begin with the word of a command is the goal of a handoff, but for a single word that resembles one.
 fn handoff(rest: &str) -> ChatCommand<'_> {
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (word, argument) = rest.split_at(end);
@@ -147,22 +155,21 @@ fn handoff(rest: &str) -> ChatCommand<'_> {
         | "pins" | "unpin" => ChatCommand::Misused(rest),
         // Goals begin with these words: "stop mocking the store".
         "pin" | "go" | "stop" if alone => ChatCommand::Misused(rest),
+        word if alone && closest_name(word, SUBCOMMANDS).is_some() => ChatCommand::Misused(rest),
         _ => ChatCommand::HandOver(rest),
     }
 }
 
-/// Replies to a subcommand of `handoff` with arguments that it does not take. `rest` is the text after `handoff`.
+/// Replies to a subcommand of `handoff` that is mistyped or has arguments that it does not take. `rest` is the text
+/// after `handoff`.
 pub fn misused(prefix: &str, rest: &str) -> String {
-    let word = rest
-        .split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    let is_meant = |usage: &str| {
+    let word = rest.split_whitespace().next().unwrap_or_default();
+    let name = |usage: &'static str| {
         let usage = usage.strip_prefix("handoff ").unwrap_or(usage);
-        usage.split(' ').next() == Some(word.as_str())
+        usage.split(' ').next().unwrap_or_default()
     };
-    let meant = COMMANDS.iter().find(|(usage, _)| is_meant(usage));
+    let meant = closest_name(word, COMMANDS.map(|(usage, _)| name(usage)));
+    let meant = COMMANDS.iter().find(|(usage, _)| Some(name(usage)) == meant);
     let (usage, does) = meant.unwrap_or(&("help", "the list of commands"));
     format!(
         "nothing was done: the command is `{prefix}{usage}` ({does}). \
@@ -239,9 +246,9 @@ const COMMANDS: [(&str, &str); 15] = [
     ("unpin N", "no longer carry number N of them"),
 ];
 
-/// Replies to a word that is not a command. `meant` is the command that it resembles.
-pub fn unknown(prefix: &str, word: &str, meant: Option<&str>) -> String {
-    let tip = match meant {
+/// Replies to a word that is not a command, with the command that it resembles.
+pub fn unknown(prefix: &str, word: &str) -> String {
+    let tip = match closest_name(word, WORDS) {
         Some(meant) => format!("Did you mean `{prefix}{meant}`?"),
         None => format!("`{prefix}help` lists the commands."),
     };
@@ -304,6 +311,11 @@ mod tests {
                 "::handoff stop mocking the store",
                 Some(ChatCommand::HandOver("stop mocking the store")),
             ),
+            ("::handoff release", Some(ChatCommand::HandOver("release"))),
+            (
+                "::handoff staus of the tests",
+                Some(ChatCommand::HandOver("staus of the tests")),
+            ),
             (
                 "::pin Never touch\nthe schema.",
                 Some(ChatCommand::Pin("Never touch\nthe schema.")),
@@ -331,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subcommand_with_arguments_that_it_does_not_take_hands_nothing_over() {
+    fn a_misused_subcommand_hands_nothing_over() {
         for (rest, usage) in [
             ("status please", "`::handoff status`"),
             ("Status of\nthe tests", "`::handoff status`"),
@@ -349,6 +361,9 @@ mod tests {
             ("pin", "`::pin TEXT`"),
             ("go", "`::go [DOLLARS]`"),
             ("stop", "`::stop`"),
+            ("staus", "`::handoff status`"),
+            ("Cancle", "`::handoff cancel`"),
+            ("undoo", "`::handoff undo [ID]`"),
         ] {
             let text = format!("::handoff {rest}");
             assert_eq!(parse(&text, "::"), Some(ChatCommand::Misused(rest)), "{rest}");

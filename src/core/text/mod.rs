@@ -2,11 +2,12 @@
 //!
 //! `words`, `stem` and `vocabulary` handle the words of plain text, `prose` its sentences, and `phrases`
 //! finds lists of words in it. `visible` escapes control characters in printed output, and `cut` shortens
-//! strings at character boundaries.
+//! strings at character boundaries. `closest` finds the known word that a mistyped one resembles.
 //!
 //! The module knows JSON's structure, but nothing about requests or providers, and imports no other module.
 //! No tree is built, and no byte outside an edit is copied.
 
+pub mod closest;
 pub mod cost;
 pub mod cut;
 pub mod date;

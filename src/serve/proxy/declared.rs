@@ -15,11 +15,11 @@ use http::{HeaderMap, HeaderValue};
 
 use super::fault::{Code, Fault};
 use super::headers::{self, DECLARED_BUDGET, DECLARED_TOPIC, DECLARED_WINDOWS, HANDOFF, RUN, SHADOW};
-use crate::state::config::closest_name;
 use baton_core::brake::parse_dollars;
 use baton_core::nudge::declares_windows;
 use baton_core::record::is_topic;
 use baton_core::redact::Redactor;
+use baton_core::text::closest::closest_name;
 use baton_core::text::cut::cut;
 
 /// Kind of declaration: its path prefix, the equivalent header, and the check of its value.

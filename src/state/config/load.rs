@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use super::keys::{self, BRAKE, BRAKE_TABLE, CLIENTS, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
-use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind, closest_name};
+use super::problem::{BUILT_IN, KeyOrigin, Problem, ProblemKind};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::{ValueError, complaint};
 use super::{Config, Secret, directories, raw, rules};
 use crate::disk;
+use baton_core::text::closest::closest_name;
 
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("baton.toml");

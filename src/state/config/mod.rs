@@ -26,7 +26,7 @@ pub use keys::{
     Telemetry, TranscriptDetail, UpstreamConfig,
 };
 pub use load::{DEFAULT_TEXT, Flags};
-pub use problem::{KeyOrigin, Problem, ProblemKind, closest_name};
+pub use problem::{KeyOrigin, Problem, ProblemKind};
 pub use raw::Environment;
 pub use secrets::Secret;
 pub use store_address::{StoreAddress, Topology};

@@ -5,8 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use baton_core::brake::MICRODOLLARS;
+use baton_core::text::closest::closest_name;
 
-use super::problem::{KeyOrigin, ProblemKind, closest_name};
+use super::problem::{KeyOrigin, ProblemKind};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_value};
 
 /// The error of a value, with a suggested fix.

@@ -11,14 +11,13 @@ use super::local_answer::unanswered;
 use super::resumed::drift;
 use super::value::Exchange;
 use crate::proxy::response_body::AgentResponse;
-use crate::state::config::closest_name;
 use crate::state::files::documents;
 use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
 use crate::state::store::StoreResult;
 use baton_core::commands::{
-    self, CarriedTexts, ChatCommand, CommandReply, Status, help, misused, parse, pin, pins_listed, topic,
-    unknown, unpin,
+    CarriedTexts, ChatCommand, CommandReply, Status, help, misused, parse, pin, pins_listed, topic, unknown,
+    unpin,
 };
 use baton_core::handoffs::carry::Receipt;
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
@@ -106,9 +105,7 @@ pub(super) async fn step(
         ChatCommand::Stop => brake::stop(exchange).await?,
         ChatCommand::Help => CommandReply::new(help(prefix)),
         ChatCommand::Misused(rest) => CommandReply::new(misused(prefix, rest)),
-        ChatCommand::Unknown(word) => {
-            CommandReply::new(unknown(prefix, word, closest_name(word, commands::WORDS)))
-        }
+        ChatCommand::Unknown(word) => CommandReply::new(unknown(prefix, word)),
         ChatCommand::Status => status(exchange, live()?).await?,
         ChatCommand::Pins => CommandReply::new(pins_listed(&carried_texts(exchange, live()?), prefix)),
         ChatCommand::Pin(text) => pin(&live()?.pins(), text, prefix),
