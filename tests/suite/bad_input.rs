@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_compression::tokio::bufread::{GzipEncoder, ZstdEncoder};
+use baton_core::record::HiddenResult;
 use baton_strict::{Fault, Reply};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -18,7 +19,7 @@ use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{
     AnthropicFixture, FlakyStore, PROMPT, handoff, history, said, texts, then, user,
 };
-use crate::harness::texts::assert_contains;
+use crate::harness::texts::{assert_contains, assert_lacks};
 use crate::harness::{AgentWire, Baton, RawResponse, config, memory, read_until};
 use crate::matrix::fixture::Fixture;
 use crate::matrix::talk::Talk;
@@ -392,8 +393,49 @@ async fn a_copy_with_hidden_calls_has_the_tool_while_nothing_can_be_written() {
     assert_eq!(talk.provider.complaints(), []);
 }
 
+/// The model learns that its handoff was not stored, and goes on. Later requests contain what it has seen, stored or not.
 #[tokio::test]
-async fn a_handoff_that_cannot_be_written_is_not_shown() {
+async fn a_handoff_that_cannot_be_written_is_not_shown_and_the_model_goes_on() {
+    let store = FlakyStore::new(memory());
+    let fixture = AnthropicFixture::with([Reply::text("Hi.")], store.clone(), |_| {}).await;
+    fixture.turn(&[user("warm up")]).await;
+    let answer = json!({"role": "assistant", "content": "Hi."});
+    let mut history = vec![user("warm up"), answer, user("Go on.")];
+    for stream in [true, false] {
+        store.no_writes.store(true, Ordering::SeqCst);
+        fixture.script.push(handoff());
+        fixture.script.push(Reply::text("Going on."));
+        let message = fixture.heard(&history, stream).await;
+        let texts = said(&message);
+        assert_eq!(
+            [texts[0], texts[texts.len() - 1]],
+            ["Done with that.", "Going on."]
+        );
+        assert_lacks(&texts.concat(), "handoff-resume");
+        assert_eq!((message.stop.as_deref(), message.ended), (Some("end_turn"), true));
+        history = then(&history, &message, "And?");
+        for is_down in [true, false] {
+            store.no_writes.store(is_down, Ordering::SeqCst);
+            fixture.script.push(Reply::text("Yes."));
+            let message = fixture.heard(&history, stream).await;
+            let sent = fixture.last().body["messages"].to_string();
+            assert_contains(&sent, HiddenResult::NOT_STORED.text());
+            history = then(&history, &message, "And?");
+        }
+    }
+    // The store has them now, so another process finds them.
+    let pairs = fixture.last().body["messages"].clone();
+    let restarted = AnthropicFixture::with([Reply::text("Yes.")], store.clone(), |_| {}).await;
+    restarted.heard(&history, true).await;
+    let sent = restarted.last().body["messages"].clone();
+    let before = pairs.as_array().unwrap().len();
+    assert_eq!(sent.as_array().unwrap()[..before], pairs.as_array().unwrap()[..]);
+    fixture.assert_clean();
+}
+
+/// A model that repeats its call is not asked without end. Next to other calls, which are forwarded, the call waits.
+#[tokio::test]
+async fn a_call_repeated_while_the_store_is_down_ends_the_turn() {
     let store = FlakyStore::new(memory());
     let fixture = AnthropicFixture::with([Reply::text("Hi.")], store.clone(), |_| {}).await;
     fixture.turn(&[user("warm up")]).await;
@@ -401,11 +443,13 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
         let answer = json!({"role": "assistant", "content": "Hi."});
         let begun = [user("warm up"), answer, user("Go on.")];
         store.no_writes.store(true, Ordering::SeqCst);
-        fixture.script.push(handoff());
+        for _ in 0..3 {
+            fixture.script.push(handoff());
+        }
         let message = fixture.heard(&begun, stream).await;
-        assert_eq!(said(&message), ["Done with that."]);
+        assert_lacks(&said(&message).concat(), "handoff-resume");
         assert_eq!((message.stop.as_deref(), message.ended), (Some("end_turn"), true));
-        // Next to other calls, which are forwarded without it.
+        assert_eq!(fixture.script.left(), 0);
         let read = Reply::new().call("read_file", json!({"path": "x"}));
         fixture
             .script
@@ -414,15 +458,6 @@ async fn a_handoff_that_cannot_be_written_is_not_shown() {
         assert_eq!(
             (message.content.len(), message.stop.as_deref()),
             (1, Some("tool_use"))
-        );
-        // Refused. The model is not asked again, because the refused call could not be restored later.
-        fixture
-            .script
-            .push(Reply::new().call("session_handoff", json!({"prompt": ""})));
-        let message = fixture.heard(&begun, stream).await;
-        assert_eq!(
-            (said(&message).len(), message.stop.as_deref()),
-            (1, Some("end_turn"))
         );
         store.no_writes.store(false, Ordering::SeqCst);
     }

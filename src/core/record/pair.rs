@@ -51,6 +51,10 @@ impl HiddenResult {
     pub const NOT_TAKEN: Self = Self::refused(
         "Handoff refused: no more handoffs can be made in this answer. Go on with the task and call session_handoff again when it is done.",
     );
+    /// The handoff could not be written, so it must not take effect.
+    pub const NOT_STORED: Self = Self::refused(
+        "Handoff refused: it cannot be stored at present. Go on with the task as it is, and call session_handoff again in a later turn.",
+    );
     /// A call of another tool was incomplete or exceeded the limit.
     pub const NOT_WHOLE: Self = Self::refused("Not run: the call was not whole, or too long. Call it again.");
     /// A call of another tool exceeded the number of calls per turn.

@@ -6,6 +6,7 @@
 //! ```text
 //! leg ended ─► judge ─┬► end
 //!                     ├► fire: write the handoff ─► show its sentinel ─► send the next leg, or end (stop mode)
+//!                     │        not written: answer the call with a refusal
 //!                     ├► mixed: write the pairs ─► end
 //!                     └► answer the call: write the pair ─► show its marker ─► send the model's own turn and the result
 //! leg failed without visible output ─► send it again after a pause, or end after what was shown
@@ -15,9 +16,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::events::{Action, LegEvent, ResponseEffect, ResponseEnd};
-use super::verdict::{Verdict, VerdictInput, bound, judge, place_beside, untaken};
+use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
+use crate::limits;
 use crate::plan::{LegAttempts, NewHandoff, NextLeg};
-use crate::record::{HandoffId, OpenResponse, PendingResult, ResponseOrigin};
+use crate::record::{HandoffId, HiddenResult, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
 /// Settings of the whole response.
@@ -160,10 +162,9 @@ impl ResponseMachine {
                 }
                 self.send_next();
             }
+            (ResponseState::WritingHandoff, LegEvent::NotWritten) => self.refuse_handoff(),
             // Not durable, so not shown: the turn ends as if the call had not been made.
-            (ResponseState::WritingHandoff | ResponseState::AnsweringCall, LegEvent::NotWritten) => {
-                self.close(ResponseEnd::WithoutCall);
-            }
+            (ResponseState::AnsweringCall, LegEvent::NotWritten) => self.close(ResponseEnd::WithoutCall),
             // A call next to the agent's calls is hidden in either case, and its turn continues.
             (ResponseState::WritingPairs(close), LegEvent::Written | LegEvent::NotWritten) => {
                 let close = close.clone();
@@ -220,6 +221,20 @@ impl ResponseMachine {
                 self.answering = call.answer.is_none().then(|| call.call.name());
                 self.perform(ResponseState::AnsweringCall, ResponseEffect::AnswerCall(call));
             }
+        }
+    }
+
+    /// Tells the model that its handoff is not stored, so that the turn of an unattended agent does not end without a word.
+    ///
+    /// A handoff that waited for the end of the turn has no call in this leg. It stays pending, and the end of a later turn
+    /// tries again.
+    fn refuse_handoff(&mut self) {
+        match self.report.hidden.first() {
+            Some(call) if self.now.refused < limits::ASK_AGAIN => {
+                let refused = AnsweredCall::new(call, Some(HiddenResult::NOT_STORED));
+                self.perform(ResponseState::AnsweringCall, ResponseEffect::AnswerCall(refused));
+            }
+            _ => self.close(ResponseEnd::WithoutCall),
         }
     }
 

@@ -165,6 +165,11 @@ fn what_is_not_written_is_not_shown() {
         &mut machine,
         LegEvent::LegEnded(report(&[0], 0, StopReason::Calls, 0)),
     );
+    let refused = after(&mut machine, LegEvent::NotWritten);
+    let [Action::Perform(ResponseEffect::AnswerCall(call))] = &refused[..] else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(call.answer, Some(HiddenResult::NOT_STORED));
     let closing = [
         Action::Say(EMPTY_TURN.into()),
         Action::End(ResponseEnd::WithoutCall),

@@ -88,7 +88,7 @@ pub struct AnsweredCall {
 }
 
 impl AnsweredCall {
-    fn new(call: &HiddenCall, answer: Option<HiddenResult>) -> Self {
+    pub(super) fn new(call: &HiddenCall, answer: Option<HiddenResult>) -> Self {
         Self {
             call: call.clone(),
             answer,

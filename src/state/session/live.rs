@@ -1,6 +1,6 @@
 //! A conversation in memory.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use uuid::Uuid;
@@ -9,6 +9,8 @@ use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
 use super::context_uses::{BranchId, BranchTurns, ContextUses, tail_digest};
 use super::record_list::RecordList;
 use super::repeats::{LiveAnswer, Repeats, in_time};
+use super::view_length::ViewLength;
+use crate::store::records::{PlacedRecord, StoredRecord};
 use crate::sync::locked;
 use baton_core::nudge::ContextUse;
 use baton_core::plan::{BranchCosts, KnownConversation};
@@ -17,6 +19,9 @@ use baton_core::record::{
     UpdateOutcome,
 };
 use baton_core::wire::View;
+
+/// Maximum number of hidden pairs that a conversation keeps while the store cannot be written.
+const MAX_UNWRITTEN_PAIRS: usize = 16;
 
 /// A conversation in use. Its record is never older than the store's.
 ///
@@ -41,6 +46,8 @@ pub(super) struct LiveState {
     pub(super) record: Conversation,
     /// Changes that may wait. They are applied to `record` but not written to the store.
     pub(super) unwritten: Vec<RecordChange>,
+    /// Hidden pairs of these changes, oldest first.
+    unwritten_pairs: Vec<Arc<HiddenPair>>,
     /// Hidden pairs since the last cut.
     pub(super) pairs: RecordList<HiddenPair>,
     /// Cut points of handoffs whose response the agent may have omitted.
@@ -102,6 +109,14 @@ impl LiveState {
         }
     }
 
+    fn add_pairs(&mut self, new: Vec<Arc<HiddenPair>>, now_ms: u64) {
+        // A pair next to a call may be one that an earlier lookup missed.
+        if new.iter().any(|pair| pair.place != InsertionPoint::Aside) {
+            self.checkpoints.clear();
+        }
+        self.pairs.add(new, now_ms);
+    }
+
     /// Drops cached records that the record no longer lists.
     pub(super) fn drop_unlisted(&mut self) {
         self.pairs.keep(&self.record.pairs);
@@ -129,6 +144,7 @@ impl LiveConversation {
                 insertions: RecordList::from_ids(&record.insertions),
                 record,
                 unwritten: Vec::new(),
+                unwritten_pairs: Vec::new(),
                 reported_lost: Vec::new(),
                 copy_checked: false,
                 saving: false,
@@ -350,6 +366,44 @@ impl LiveConversation {
         state.unwritten = update.changes;
     }
 
+    /// Returns the records that the next write must include, because an earlier one has failed.
+    pub(super) fn unwritten_records(&self) -> Vec<StoredRecord> {
+        let state = self.state();
+        let record = |pair: &Arc<HiddenPair>| PlacedRecord::Pair(Box::new((**pair).clone())).into();
+        state.unwritten_pairs.iter().map(record).collect()
+    }
+
+    /// Notes that the first `count` of these records are in the store.
+    pub(super) fn records_written(&self, count: usize) {
+        self.state().unwritten_pairs.drain(..count);
+    }
+
+    /// Restores a failed write. Returns whether memory keeps its last change, with new records, for the next write.
+    ///
+    /// Only hidden pairs are kept: the model has seen them, so its next request must have them even while the store is down.
+    /// If this process ends before that, they are left out.
+    pub(super) fn keep_failed(&self, update: Update, new: NewRecords, now_ms: u64) -> bool {
+        let mut waiting = update.changes.len();
+        let mut state = self.state();
+        let is_kept = match new {
+            NewRecords::Pairs(pairs) if state.unwritten_pairs.len() + pairs.len() <= MAX_UNWRITTEN_PAIRS => {
+                if let Some(paired) = update.changes.last() {
+                    paired.apply(&mut state.record);
+                }
+                state.unwritten_pairs.extend(pairs.iter().cloned());
+                state.add_pairs(pairs, now_ms);
+                true
+            }
+            _ => {
+                waiting -= 1;
+                false
+            }
+        };
+        drop(state);
+        self.restore_unwritten(update, waiting);
+        is_kept
+    }
+
     /// Takes over the record that the store has written, and the records written with it.
     pub(super) fn settle(&self, written: UpdateOutcome, new: NewRecords, now_ms: u64) {
         let mut state = self.state();
@@ -367,13 +421,7 @@ impl LiveConversation {
             NewRecords::None => {}
             NewRecords::LeftOut(new) => state.left_out.add(new, now_ms),
             NewRecords::Insertions(new) => state.insertions.add(new, now_ms),
-            NewRecords::Pairs(new) => {
-                // A pair next to a call may be one that an earlier lookup missed.
-                if new.iter().any(|pair| pair.place != InsertionPoint::Aside) {
-                    state.checkpoints.clear();
-                }
-                state.pairs.add(new, now_ms);
-            }
+            NewRecords::Pairs(new) => state.add_pairs(new, now_ms),
         }
         state.drop_unlisted();
     }
@@ -404,63 +452,5 @@ impl LiveConversation {
 
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
-    }
-}
-
-/// Upper bound for the messages in the model's view after its carry-over prompt.
-///
-/// Branches of one key, rewinds, and calls hidden from the agent can only make the count too high.
-#[derive(Debug, Default)]
-pub struct ViewLength(
-    /// Known count plus one. 0 means unknown.
-    AtomicUsize,
-);
-
-impl ViewLength {
-    /// Raises the count to the number of messages in a request.
-    pub fn saw(&self, messages: usize) {
-        self.0.fetch_max(messages.saturating_add(1), Ordering::Relaxed);
-    }
-
-    /// Counts the model's response to a request.
-    pub fn answered(&self) {
-        let one_more = |known: usize| (known > 0).then(|| known.saturating_add(1));
-        // An unknown count stays unknown.
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-    }
-
-    /// Resets the count after a handoff.
-    pub fn handed_over(&self) {
-        self.0.store(1, Ordering::Relaxed);
-    }
-
-    /// Returns the maximum number of messages, or `None` if unknown.
-    pub fn known(&self) -> Option<usize> {
-        self.0.load(Ordering::Relaxed).checked_sub(1)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_begins_with_nothing_grows_with_requests_and_answers_and_ends_with_a_handoff() {
-        let spoken = ViewLength::default();
-        spoken.answered();
-        assert_eq!(spoken.known(), None);
-        spoken.saw(1);
-        assert_eq!(spoken.known(), Some(1));
-        spoken.answered();
-        assert_eq!(spoken.known(), Some(2));
-        spoken.saw(1);
-        assert_eq!(spoken.known(), Some(2), "of another thread");
-        spoken.handed_over();
-        spoken.answered();
-        assert_eq!(spoken.known(), Some(1));
-        spoken.saw(7);
-        assert_eq!(spoken.known(), Some(7));
     }
 }

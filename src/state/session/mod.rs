@@ -15,6 +15,7 @@ mod record_list;
 mod repeats;
 mod stored_insertions;
 mod truncated_ids;
+mod view_length;
 mod written_bytes;
 
 #[cfg(test)]
@@ -299,7 +300,7 @@ impl Sessions {
     async fn write(
         &self,
         live: &Arc<LiveConversation>,
-        (action, records): (&'static str, Vec<StoredRecord>),
+        (action, mut records): (&'static str, Vec<StoredRecord>),
         change: RecordChange,
         new: NewRecords,
         now_ms: u64,
@@ -309,17 +310,21 @@ impl Sessions {
         to_the_end(async move {
             let _turn = live.turn.lock().await;
             let update = live.update([change], now_ms);
-            match store.put_with(action, records, &update).await {
+            let mut all = live.unwritten_records();
+            let waiting = all.len();
+            all.append(&mut records);
+            match store.put_with(action, all, &update).await {
                 Ok(written) => {
+                    live.records_written(waiting);
                     let record = written.record.clone();
                     live.settle(written, new, now_ms);
                     Ok(record)
                 }
-                Err(error) => {
-                    let waiting = update.changes.len() - 1;
-                    live.restore_unwritten(update, waiting);
-                    Err(error)
+                Err(error) if live.keep_failed(update, new, now_ms) => {
+                    tracing::warn!(%error, conversation = live.key(), "failed to {action}; keeping them in memory until a later write");
+                    Ok(live.record())
                 }
+                Err(error) => Err(error),
             }
         })
         .await
@@ -462,8 +467,13 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
         // A durable write included them.
         return;
     }
-    match store.change(&update).await {
-        Ok(written) => live.settle(written, NewRecords::None, 0),
+    let records = live.unwritten_records();
+    let (action, count) = (NO_RECORDS.0, records.len());
+    match store.put_with(action, records, &update).await {
+        Ok(written) => {
+            live.records_written(count);
+            live.settle(written, NewRecords::None, 0);
+        }
         Err(error) => {
             // The next request of the conversation tries again.
             tracing::warn!(%error, conversation = live.key(), "failed to write a conversation; its next request tries again");

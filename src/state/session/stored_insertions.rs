@@ -14,10 +14,12 @@ use crate::store::records::{Lookup, Placed, PlacedRecord};
 use baton_core::record::{CutPoint, HiddenPair, Insertion, RecordChange};
 
 impl Sessions {
-    /// Writes hidden pairs made since the last cut. Durable and atomic.
+    /// Writes hidden pairs made since the last cut, atomically.
+    ///
+    /// While the store cannot be written, a few wait in memory for the next write of the conversation.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written. No marker of the pairs may be shown then.
+    /// Returns an error if the pairs are neither written nor kept. No marker of them may be shown then.
     pub async fn add_pairs(
         &self,
         live: &Arc<LiveConversation>,
