@@ -253,7 +253,7 @@ impl Readiness {
 
 async fn ask_store(store: SharedStore) -> [Check; 2] {
     // A store that cannot be read is not asked to write.
-    if let Err(StoreError { message }) = store.ping().await {
+    if let Err(StoreError { message, .. }) = store.ping().await {
         return [
             check(STORE_READ, State::Failed, Some(message)),
             check(STORE_WRITE, State::NotChecked, None),

@@ -144,7 +144,7 @@ impl Exchange {
 /// Builds the error response for a store that cannot be read or written.
 pub(super) fn unanswered(exchange: &Exchange, error: &StoreError) -> AgentResponse {
     tracing::error!(exchange = exchange.ctx.id, %error, "failed to read or write the store for a local response; refusing the request");
-    exchange.ctx.refuse(Fault::from(Code::STORE))
+    exchange.ctx.refuse(Fault::because(Code::STORE, error.cause()))
 }
 
 /// Maximum bytes of an error response that a stream reports.

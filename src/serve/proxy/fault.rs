@@ -84,7 +84,7 @@ codes! {
     /// The drain time is over while a response streams.
     STOPPING = "stopping", 503, true, Proxy, "the proxy stopped before the response was complete; send the request again";
     /// The store cannot be read or written, and the request cannot be served without it.
-    STORE = "store_unavailable", 503, true, Proxy, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is reachable";
+    STORE = "store_unavailable", 503, true, Proxy, "the store of handoffs cannot be read or written, and the request needs it; mend that, and send the request again";
     /// Too many concurrent exchanges.
     OVERLOADED = "overloaded", 503, true, Proxy, "too many concurrent requests; try again shortly, or raise limits.max_concurrent_requests in the config";
     /// The memory budget has no room for the body.

@@ -17,6 +17,7 @@ mod copy_and_check_tests;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -366,12 +367,27 @@ fn random(bytes: &mut [u8]) -> io::Result<()> {
 }
 
 /// A failed store call. The agent never caused it, and a retry may succeed.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{message}")]
+#[derive(Debug, Clone)]
 pub struct StoreError {
     /// The operation and its error, for the log.
     pub message: String,
+    /// Remedy, if the failed operation knows one.
+    pub help: Option<String>,
+    /// Whether the disk has no room for the write.
+    pub is_full: bool,
 }
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.help {
+            Some(help) => write!(f, ": {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
 
 /// The result of a store call.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -381,7 +397,30 @@ impl StoreError {
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
+            help: None,
+            is_full: false,
         }
+    }
+
+    /// Adds a remedy.
+    pub fn with_help(self, help: impl Into<String>) -> Self {
+        Self {
+            help: Some(help.into()),
+            ..self
+        }
+    }
+
+    /// The cause without paths and addresses, for whoever sent the request.
+    pub fn cause(&self) -> &'static str {
+        write_failure(self.is_full)
+    }
+}
+
+/// Why a write failed, for whoever sent the request.
+pub fn write_failure(is_full: bool) -> &'static str {
+    match is_full {
+        true => "its disk is full",
+        false => "the proxy's log has the cause",
     }
 }
 

@@ -134,7 +134,7 @@ async fn store_fails_meanwhile(variant: Variant) {
     let (answer, ()) = tokio::join!(talk.ask(&talk.history, true), fails);
     assert_contains(
         &answer.text,
-        "no handoff was made: the store of handoffs cannot be written.",
+        "no handoff was made: the store of handoffs cannot be written (the proxy's log has the cause).",
     );
     assert_lacks(&answer.text, "[[handoff-resume");
     store.no_writes.store(false, Ordering::SeqCst);

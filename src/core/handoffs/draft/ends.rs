@@ -59,8 +59,8 @@ pub enum DraftEnd {
     },
     /// The draft belongs to another transcript: the agent has gone back, or has rewritten its history.
     OtherTranscript,
-    /// Writing to the store failed.
-    Store,
+    /// Writing to the store failed, for this reason.
+    Store(&'static str),
     /// A fault of this program.
     Internal,
 }
@@ -84,7 +84,7 @@ impl DraftEnd {
             Self::TooLong => "too_long",
             Self::NotSmaller { .. } => "not_smaller",
             Self::OtherTranscript => "other_transcript",
-            Self::Store => "store_unavailable",
+            Self::Store(_) => "store_unavailable",
             Self::Internal => "internal",
         }
     }
@@ -145,7 +145,7 @@ impl fmt::Display for DraftEnd {
                 f,
                 "the conversation no longer begins with the messages that the draft was made of; ask for another draft"
             ),
-            Self::Store => write!(f, "the store of handoffs cannot be written"),
+            Self::Store(why) => write!(f, "the store of handoffs cannot be written ({why})"),
             Self::Internal => write!(f, "an error in baton; its log has the details"),
         }
     }

@@ -14,7 +14,7 @@ use crate::proxy::response_body::AgentResponse;
 use crate::state::files::documents;
 use crate::state::jobs::drafts::DecisionFailure;
 use crate::state::session::{LiveConversation, Reader};
-use crate::state::store::StoreResult;
+use crate::state::store::{StoreResult, write_failure};
 use baton_core::commands::{
     CarriedTexts, ChatCommand, CommandReply, Status, help, misused, parse, pin, pins_listed, topic, unknown,
     unpin,
@@ -153,14 +153,17 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> StoreResult<CommandReply
             window,
         })
     };
-    let reply = by_records(exchange, undo).await?;
+    let mut reply = by_records(exchange, undo).await?;
     ctx.recorder.note(|e| e.undo = reply.undo);
-    if let Some(undone) = reply.note {
-        set_status(exchange, undone, HandoffStatus::Undone).await;
-    }
+    let undone = (reply.note, HandoffStatus::Undone);
     // After the reversal of an undo this is the same handoff.
-    if let Some(in_force) = reply.in_force {
-        set_status(exchange, in_force, HandoffStatus::Active).await;
+    let in_force = (reply.in_force, HandoffStatus::Active);
+    for (handoff, status) in [undone, in_force] {
+        if let Some(handoff) = handoff
+            && let Err(why) = set_status(exchange, handoff, status).await
+        {
+            reply.text += &why;
+        }
     }
     Ok(reply)
 }
@@ -176,27 +179,39 @@ async fn resume(exchange: &Exchange, id: &str) -> StoreResult<CommandReply> {
         Err(why) => return Ok(CommandReply::new(why)),
     };
     let id = handoff.id;
-    let before = set_status(exchange, id, HandoffStatus::Active).await;
+    let set = set_status(exchange, id, HandoffStatus::Active).await;
     let drift = drift(app, &ctx.principal, id).await;
     if let (Some(drift), Some(live)) = (&drift, &exchange.offered.live) {
         live.set_notice(id, drift.for_the_model());
     }
-    let text = resumed_text(&handoff, before, drift.as_ref());
+    let before = set.as_ref().ok().copied().flatten();
+    let text = resumed_text(&handoff, before, drift.as_ref()) + &set.err().unwrap_or_default();
     Ok(CommandReply::of_handoff(&text, id, exchange.sentinel(&handoff)))
 }
 
 /// Sets the status of a handoff's document. Returns the previous one, or `None` if there is no document.
-async fn set_status(exchange: &Exchange, id: HandoffId, status: HandoffStatus) -> Option<HandoffStatus> {
+///
+/// # Errors
+/// A paragraph for the user: the command takes effect by the transcript, but lists of handoffs show the earlier status.
+async fn set_status(
+    exchange: &Exchange,
+    id: HandoffId,
+    status: HandoffStatus,
+) -> Result<Option<HandoffStatus>, String> {
     let (app, ctx) = (&exchange.app, &exchange.ctx);
     if !app.documents.is_on() {
-        return None;
+        return Ok(None);
     }
     let changed = documents::set_status(app.sessions.store(), &ctx.principal, id, status).await;
-    let changed = changed.inspect_err(|error| {
-        let status = status.name();
+    let status = status.name();
+    let changed = changed.map_err(|error| {
         tracing::warn!(exchange = ctx.id, handoff = %id, %error, status, "failed to set the status of a document; leaving it unchanged");
-    });
-    changed.ok().flatten().map(|changed| changed.before)
+        format!(
+            "\n\nLists of handoffs do not show it as {status}: the store cannot be written ({}).",
+            write_failure(error.is_full)
+        )
+    })?;
+    Ok(changed.map(|changed| changed.before))
 }
 
 /// Returns the decision of `decide`. Reads the records that it lacks, and calls it again with them.

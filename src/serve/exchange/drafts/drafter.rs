@@ -231,7 +231,7 @@ fn prepared(
 
 fn unwritten(exchange: &Exchange, error: &StoreError) -> DraftEnd {
     tracing::error!(exchange = exchange.ctx.id, %error, "failed to store the handoff; continuing without it");
-    DraftEnd::Store
+    DraftEnd::Store(error.cause())
 }
 
 /// Returns the report of a handoff to the user. It precedes the sentinel, so the model never sees it.

@@ -10,7 +10,7 @@ use super::make;
 use super::value::{DocumentError, DocumentSettings, StoredHandoff, document_error};
 use crate::disk::{self, FileAccess};
 use crate::files::yaml_files::{HandoffDirectory, gather};
-use crate::store::{DocumentFilter, SharedStore, StoreResult, make_dir};
+use crate::store::{DocumentFilter, SharedStore, StoreError, StoreResult, make_dir};
 use baton_core::handoffs::document::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, LOCAL};
@@ -90,7 +90,10 @@ pub async fn set_status(
     id: HandoffId,
     status: HandoffStatus,
 ) -> Result<Option<StatusChange>, DocumentError> {
-    let failed = |error| document_error("the document's status was not changed", error);
+    let failed = |error: StoreError| DocumentError {
+        is_full: error.is_full,
+        ..document_error("the document's status was not changed", error)
+    };
     let Some(record) = find(store, principal, id).await? else {
         return Ok(None);
     };

@@ -84,10 +84,13 @@ pub struct StoredHandoff {
 pub struct DocumentError {
     /// The failed operation and its error.
     pub why: String,
+    /// Whether the disk has no room for the write.
+    pub is_full: bool,
 }
 
 pub(super) fn document_error(what: &str, error: impl fmt::Display) -> DocumentError {
     DocumentError {
         why: format!("{what}: {error}"),
+        is_full: false,
     }
 }

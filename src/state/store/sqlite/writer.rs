@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io};
 
-use rusqlite::{Connection, Row, ffi};
+use rusqlite::{Connection, ErrorCode, Row, ffi};
 
 use super::schema::{self, LOG_PAGES};
 use crate::disk::sync_dir;
@@ -331,7 +331,10 @@ where
         let result = match (failed, value) {
             (None, Some(value)) => Ok(value),
             (None, None) => Err(StoreError::new(format!("{what}: not run"))),
-            (Some(err), _) => Err(StoreError::new(format!("{what}: {err}"))),
+            (Some(err), _) => Err(StoreError {
+                is_full: err.sqlite_error_code() == Some(ErrorCode::DiskFull),
+                ..StoreError::new(format!("{what}: {err}"))
+            }),
         };
         // Nobody waits for a submitted job, or the caller was cancelled.
         let _ = reply.send(result);

@@ -211,7 +211,7 @@ async fn a_full_disk_is_an_error_and_not_the_end() {
     long.prompt = "x".repeat(1 << 20);
     let after = conversation("local", "c", 2);
     let err = store.put_handoff(&long, None, &update(&after)).await.unwrap_err();
-    assert!(err.message.contains("full"), "{err}");
+    assert!(err.is_full, "{err}");
     assert_eq!(store.handoff("local", long.id).await.unwrap(), None);
     assert!(store.handoff("local", kept).await.unwrap().is_some());
     pages(1 << 20).await.unwrap();
