@@ -106,8 +106,11 @@ its path in place of FILE, and set in it {set}"
             "notes": notes,
         }));
     }
-    let own = || ShellSyntax::for_shell(std::env::var("SHELL").ok().as_deref());
-    out.lines(lines(agent, &setup, args.shell.unwrap_or_else(own)))?;
+    out.lines(lines(
+        agent,
+        &setup,
+        args.shell.unwrap_or_else(ShellSyntax::of_user),
+    ))?;
     // On standard error, so that users see the notes even when a shell evaluates the lines.
     Out::stderr().lines(notes.iter().map(|note| format!("baton: {}", visible(note))))
 }

@@ -14,8 +14,9 @@ use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::{Out, visible};
 use super::running::{self, Process, StartedWith};
 use super::sharing::{self, ProxyLease};
+use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
-use super::{config_file, foreground, load_state};
+use super::{config_file, env, foreground, load_state};
 use baton_core::brake::{BrakeOutcome, parse_dollars, provider_limit};
 use baton_core::plan::FreeCutPolicy;
 use baton_core::record::{LOCAL, is_topic};
@@ -104,8 +105,17 @@ fn unknown_option(option: &str) -> CommandFailure {
     Exit::USAGE.with_help(format!("there is no option {}", visible(option)), help)
 }
 
-/// Callback for an agent that has exited. Takes the id of its run, and whether the journal is complete.
-pub(super) type AtExit = fn(&Config, &str, bool);
+/// Callback for an agent that has exited.
+pub(super) type AtExit = fn(&Config, &EndedRun<'_>);
+
+/// A run whose agent has exited.
+pub(super) struct EndedRun<'a> {
+    pub(super) id: &'a str,
+    /// Options that make `baton handoffs resume` start the same agent from the same state, quoted for the user's shell.
+    pub(super) resume_options: String,
+    /// Whether the journal has all of the run's requests.
+    pub(super) is_complete: bool,
+}
 
 /// Parameters for the start of an agent.
 pub(super) struct AgentStart<'a> {
@@ -164,13 +174,29 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
         config.handoff.inject = now.handoff.inject;
     }
     if !start.shadow {
-        (start.at_exit)(&config, &id, is_complete);
+        let ended = EndedRun {
+            id: &id,
+            resume_options: resume_options(named, state),
+            is_complete,
+        };
+        (start.at_exit)(&config, &ended);
     }
     tell_stop(&config, &id);
     match code {
         0 => Ok(()),
         code => Err(Exit::of_agent(code).silent()),
     }
+}
+
+fn resume_options(named: &OsStr, state: &StateArgs) -> String {
+    let shell = ShellSyntax::of_user();
+    let with = ["--with".to_owned(), named.to_string_lossy().into_owned()];
+    let words = with
+        .into_iter()
+        .chain(env::options(state))
+        .chain(["--run".to_owned()]);
+    let words: Vec<_> = words.map(|word| shell.quoted(&word)).collect();
+    visible(&words.join(" "))
 }
 
 /// Returns the chat command that lets a client's stopped agent continue, unless the config forbids it.

@@ -16,13 +16,18 @@ pub(super) enum ShellSyntax {
 
 impl ShellSyntax {
     /// Shell of a user whose `$SHELL` has this value.
-    pub(super) fn for_shell(shell: Option<&str>) -> Self {
+    fn for_shell(shell: Option<&str>) -> Self {
         let name = shell.and_then(|shell| shell.rsplit('/').next());
         match name {
             Some("fish") => Self::Fish,
             Some("pwsh" | "powershell") => Self::Powershell,
             _ => Self::Sh,
         }
+    }
+
+    /// Shell of the user of this process.
+    pub(super) fn of_user() -> Self {
+        Self::for_shell(std::env::var("SHELL").ok().as_deref())
     }
 
     /// Quotes a word if the shell needs it.

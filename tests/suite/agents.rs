@@ -166,18 +166,35 @@ impl Scene {
         self.agent(name, &format!("{script}; {ENDS_ON_ITS_FILE}; exit 3"));
     }
 
-    /// Adds the directory of this scene's agents to the PATH.
+    /// Adds this scene's agents and baton to the PATH.
     fn with_agents(&self, command: &mut Command) {
         let path = std::env::var("PATH").unwrap();
-        command.env("PATH", format!("{}:{path}", self.path("bin").display()));
+        let baton = Path::new(env!("CARGO_BIN_EXE_baton")).parent().unwrap();
+        command.env(
+            "PATH",
+            format!("{}:{}:{path}", self.path("bin").display(), baton.display()),
+        );
+    }
+
+    /// Runs a printed command in the user's shell.
+    pub(crate) fn shell(&self, command: &str) -> Ran {
+        let mut shell = self.isolated(Command::new("/bin/sh"));
+        let ran = Ran::from(shell.args(["-c", command]).output().unwrap());
+        assert_eq!(ran.code, Some(0), "{command}: {}", ran.err);
+        ran
     }
 
     pub(crate) fn baton(&self, command: &str, words: &[&str]) -> Command {
         let mut baton = Command::new(env!("CARGO_BIN_EXE_baton"));
         baton.args(command.split(' ')).arg("--config").arg(&self.config);
         baton.arg("--state-dir").arg(&self.state).args(words);
-        self.with_agents(&mut baton);
-        baton
+        self.isolated(baton)
+    }
+
+    /// Gives a command the agents and the home of this scene, and none of this process's settings.
+    fn isolated(&self, mut command: Command) -> Command {
+        self.with_agents(&mut command);
+        command
             .env("T", self.dir.path())
             .env("HOME", self.path("home"))
             .env("SHELL", "/bin/sh")
@@ -192,9 +209,9 @@ impl Scene {
             "CODEX_HOME",
             "XDG_CONFIG_HOME",
         ] {
-            baton.env_remove(name);
+            command.env_remove(name);
         }
-        baton
+        command
     }
 
     pub(crate) fn ran(&self, command: &str, words: &[&str]) -> Ran {

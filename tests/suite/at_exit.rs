@@ -95,7 +95,9 @@ async fn a_session_with_work_since_its_last_handoff_leaves_one() {
     assert_contains(&document.prompt, "Mend the importer.");
     let listed = scene.ran("handoffs list", &["--json"]).json();
     assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
-    assert_contains(&ran.err, &format!("resume {}`", &document.id.to_string()[..13]));
+    scene.agent("claude", "echo \"$@\"");
+    let resumed = scene.shell(ran.err.split('`').nth(1).unwrap());
+    assert_contains(&resumed.out, &format!("[[handoff-resume:{}]]", document.id));
     // A run that sends nothing leaves nothing, and neither does one whose session has no new work.
     let (idle, _) = scene.waiting("codex", &[]);
     assert_eq!(left(&idle.goes()).len(), 0);

@@ -13,6 +13,7 @@ use super::draft::{self as drafting, SessionWork};
 use crate::cli::exit::{CliResult, CommandFailure};
 use crate::cli::journal::JournalRequest;
 use crate::cli::output::{Out, shown};
+use crate::cli::run::EndedRun;
 use crate::cli::{block_on, runtime};
 use baton_core::handoffs::carry::Carried;
 use baton_core::handoffs::yaml::time::Time;
@@ -40,13 +41,13 @@ const LATEST: usize = 8;
 /// Writes a handoff with its document for each conversation of a run that has work since its last one.
 ///
 /// Prints their directories. A failure is only reported, because the agent has ended already.
-pub(in crate::cli) fn at_exit(config: &Config, run: &str, is_complete: bool) {
+pub(in crate::cli) fn at_exit(config: &Config, run: &EndedRun<'_>) {
     let policy = &config.documents;
     let is_off = matches!(config.handoff.inject, InjectPolicy::Never | InjectPolicy::Shadow);
     if is_off || !(policy.enabled && policy.at_exit) || config.store.kind == StoreKind::Memory {
         return;
     }
-    if let Err(failure) = write_all(config, run, is_complete) {
+    if let Err(failure) = write_all(config, run) {
         tell_failure(&failure);
     }
 }
@@ -58,14 +59,14 @@ fn tell_failure(failure: &CommandFailure) {
     }
 }
 
-fn write_all(config: &Config, run: &str, is_complete: bool) -> CliResult {
+fn write_all(config: &Config, run: &EndedRun<'_>) -> CliResult {
     let Some(query) = JournalReader::open(&config.state_dir)? else {
         return Ok(());
     };
-    if !is_complete {
-        settle(&query, run)?;
+    if !run.is_complete {
+        settle(&query, run.id)?;
     }
-    let conversations = query.conversations_of_run(run)?;
+    let conversations = query.conversations_of_run(run.id)?;
     if conversations.is_empty() {
         return Ok(());
     }
@@ -75,9 +76,10 @@ fn write_all(config: &Config, run: &str, is_complete: bool) -> CliResult {
             match write(config, &query, &store, &key).await {
                 Ok(None) => {}
                 Ok(Some((handoff, directory))) => {
-                    let (directory, id) = (shown(&directory), brief(handoff.id));
+                    let (directory, id, options) =
+                        (shown(&directory), brief(handoff.id), &run.resume_options);
                     let _ = Out::stderr().line(format_args!(
-                        "baton: this session's handoff is in {directory}; `baton handoffs resume {id}` continues it"
+                        "baton: this session's handoff is in {directory}; `baton handoffs resume {id} {options}` continues it"
                     ));
                 }
                 // The other conversations of the run still get their handoffs.

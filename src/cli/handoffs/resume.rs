@@ -72,7 +72,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
             "command": command,
         }));
     }
-    let shell = ShellSyntax::for_shell(std::env::var("SHELL").ok().as_deref());
+    let shell = ShellSyntax::of_user();
     let words: Vec<_> = command.iter().map(|word| shell.quoted(word)).collect();
     out.line(words.join(" "))
 }
