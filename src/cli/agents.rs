@@ -3,13 +3,17 @@
 //! Used by `run`, `env`, `resume` and `doctor`. No IO.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::exit::{CliResult, CommandFailure, Exit};
 use baton_core::text::table;
+use baton_state::disk::{private_file, read_named};
+use baton_state::store::make_dir;
 
 /// Variable that every agent gets: the proxy's URL without a path.
 pub(super) const URL: &str = "BATON_URL";
@@ -243,6 +247,40 @@ impl AgentSetup {
         let filled = template.iter().map(|argument| argument.replace("{prompt}", text));
         filled.collect()
     }
+}
+
+impl ConfigFile {
+    /// Writes the file into `directory` for the proxy at `base`, and returns its path.
+    pub(super) fn write(&self, directory: &Path, base: &str) -> CliResult<String> {
+        let theirs = match &self.content {
+            ConfigContent::Text { .. } => None,
+            ConfigContent::Copy { copy_of, .. } => {
+                let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(copy_of));
+                // Without such a file, the copy has the defaults.
+                home.and_then(|path| read_named(&path).ok())
+            }
+        };
+        let text = self.content.text(theirs.as_deref(), base);
+        let text = text.map_err(|error| {
+            let message = format!("failed to read your {}: {error}", self.name);
+            Exit::CONFIG.failure(message)
+        })?;
+        let path = directory.join(&self.name);
+        let write = || {
+            make_dir(directory).map_err(io::Error::other)?;
+            // Private, because a copy may contain the user's credentials.
+            let mut open = private_file().create(true).truncate(true).open(&path)?;
+            io::Write::write_all(&mut open, text.as_bytes())
+        };
+        write().map_err(|error| unwritten(&path.display().to_string(), &error))?;
+        Ok(path.display().to_string())
+    }
+}
+
+/// Failure for a config file that cannot be written.
+pub(super) fn unwritten(file: &str, error: &io::Error) -> CommandFailure {
+    let message = format!("failed to write {file} for the agent: {error}");
+    Exit::CANNOT_CREATE.failure(message)
 }
 
 impl ConfigContent {

@@ -8,7 +8,6 @@ use serde_json::json;
 use super::agents::{self, AgentSetup, ConfigContent};
 use super::exit::{CliResult, Exit};
 use super::output::{Out, visible};
-use super::run::written;
 use super::running::{self, RunState};
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
@@ -65,11 +64,8 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
     let mut file = None;
     match agent.file.as_ref().map(|file| (file, &file.content)) {
         Some((own, ConfigContent::Text { .. })) => {
-            file = Some(written(
-                own,
-                &std::path::absolute(&config.state_dir)?.join(FOLDER),
-                &url,
-            )?);
+            let directory = std::path::absolute(&config.state_dir)?.join(FOLDER);
+            file = Some(own.write(&directory, &url)?);
         }
         // The user's file may hold credentials, so `env` leaves no copy of it.
         Some((own, ConfigContent::Copy { copy_of, set, .. })) => {

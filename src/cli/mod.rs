@@ -17,6 +17,7 @@ mod handoffs;
 mod journal;
 mod log;
 mod output;
+mod proxy_watch;
 mod reload;
 mod run;
 mod running;

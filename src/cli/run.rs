@@ -8,10 +8,11 @@ use std::process::Command;
 
 use clap::Args as ClapArgs;
 
-use super::agents::{self, AgentSetup, ConfigContent, ConfigFile};
+use super::agents::{self, AgentSetup};
 use super::declared::{self, OwnUrl, place};
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::{Out, visible};
+use super::proxy_watch::ProxyWatch;
 use super::running::{self, Process, StartedWith};
 use super::sharing::{self, ProxyLease};
 use super::shells::ShellSyntax;
@@ -22,9 +23,7 @@ use baton_core::plan::FreeCutPolicy;
 use baton_core::record::{LOCAL, is_topic};
 use baton_core::text::closest::closest_name;
 use baton_state::config::Config;
-use baton_state::disk::{private_file, read_named};
 use baton_state::journal::JournalReader;
-use baton_state::store::make_dir;
 use uuid::Uuid;
 
 #[derive(Debug, ClapArgs)]
@@ -32,10 +31,10 @@ use uuid::Uuid;
 Agents: claude, codex, opencode, gemini, agy, qwen, pi, goose, cline, aider, or a path to one. Any other program gets the \
 variables that the SDKs read. All arguments after the agent's name are the agent's.
 
-Uses the proxy that serves from the state directory, or starts one in the background, which stops after the last \
-agent; its log is serve.log in the state directory. None of your files is edited. The exit code is the agent's, or \
-128 plus the signal's number if a signal ended the agent. When the agent exits, each session with work since its last \
-handoff leaves a handoff; a line names its directory (handoff.at_exit).
+Uses the proxy that serves from the state directory, or starts one in the background, which stops after the last agent \
+and is started again if it is killed; its log is serve.log in the state directory. None of your files is edited. The \
+exit code is the agent's, or 128 plus the signal's number if a signal ended the agent. When the agent exits, each \
+session with work since its last handoff leaves a handoff; a line names its directory (handoff.at_exit).
 
 Examples:
   baton run claude
@@ -148,7 +147,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     // Taken before the proxy is looked up, so that it cannot stop in between.
     let stay = ProxyLease::begin(&config.state_dir)?;
     let file = config_file(state.config.as_ref());
-    let proxy = sharing::proxy(&config.state_dir, file.as_deref())?;
+    let proxy = sharing::proxy(&config.state_dir, file.as_deref(), None)?;
     if proxy.started_by_run {
         let own = StartedWith::of_process(&config, file.as_deref());
         own.check(&running::started_with(&config.state_dir))?;
@@ -164,8 +163,10 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
         config: &config,
         stay: &stay,
     };
+    let watch = ProxyWatch::begin(&proxy, &config, file, run.is_headless());
     let ended = run.to_its_end();
     let id = run.id;
+    let proxy = watch.map_or_else(|| proxy.clone(), ProxyWatch::end);
     // An error of the agent is returned only after this, so that the proxy can stop in any case.
     let is_complete = stay.leave(&proxy);
     let code = ended?;
@@ -240,7 +241,7 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
         ))?;
     }
     let configured = config.server.at.listen;
-    if proxy.started_by_run && configured.port() != 0 && port(&proxy.data) != Some(configured.port()) {
+    if proxy.started_by_run && configured.port() != 0 && proxy.port() != Some(configured.port()) {
         let data = visible(&proxy.data);
         out.line(format_args!(
             "baton: {configured} is in use; the proxy is at {data}"
@@ -281,10 +282,6 @@ fn pauses<'a>(agent: &'a AgentSetup, config: &Config) -> impl Iterator<Item = &'
     all.filter(|(name, _)| std::env::var_os(name).is_none())
 }
 
-fn port(url: &str) -> Option<u16> {
-    url.rsplit_once(':')?.1.parse().ok()
-}
-
 /// An agent that is about to run.
 struct AgentRun<'a> {
     start: &'a AgentStart<'a>,
@@ -304,8 +301,8 @@ impl AgentRun<'_> {
         let url = self.url();
         if let Some(file) = &self.agent.file {
             let made = self.stay.directory();
-            let made = made.map_err(|error| unwritten(&file.name, &error))?;
-            path = written(file, made.path(), &url)?;
+            let made = made.map_err(|error| agents::unwritten(&file.name, &error))?;
+            path = file.write(made.path(), &url)?;
             directory = Some(made);
         }
         let base = declared::base(self.agent, &url);
@@ -424,37 +421,6 @@ pub(super) fn own_variable(name: &str) -> Option<OwnUrl> {
     })
 }
 
-/// Writes an agent's config file into `directory` and returns its path.
-pub(super) fn written(file: &ConfigFile, directory: &Path, base: &str) -> CliResult<String> {
-    let theirs = match &file.content {
-        ConfigContent::Text { .. } => None,
-        ConfigContent::Copy { copy_of, .. } => {
-            let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(copy_of));
-            // Without such a file, the copy has the defaults.
-            home.and_then(|path| read_named(&path).ok())
-        }
-    };
-    let text = file.content.text(theirs.as_deref(), base);
-    let text = text.map_err(|error| {
-        let message = format!("failed to read your {}: {error}", file.name);
-        Exit::CONFIG.failure(message)
-    })?;
-    let path = directory.join(&file.name);
-    let write = || {
-        make_dir(directory).map_err(io::Error::other)?;
-        // Private, because a copy may contain the user's credentials.
-        let mut open = private_file().create(true).truncate(true).open(&path)?;
-        io::Write::write_all(&mut open, text.as_bytes())
-    };
-    write().map_err(|error| unwritten(&path.display().to_string(), &error))?;
-    Ok(path.display().to_string())
-}
-
-fn unwritten(file: &str, error: &io::Error) -> CommandFailure {
-    let message = format!("failed to write {file} for the agent: {error}");
-    Exit::CANNOT_CREATE.failure(message)
-}
-
 /// Resolves an agent's name on the command line to the program to start.
 fn agent_program<'a>(agent: &'static AgentSetup, named: &'a OsStr) -> &'a OsStr {
     named
@@ -484,16 +450,5 @@ fn unstarted(program: &OsStr, error: &io::Error) -> CommandFailure {
             let program = visible(&program.to_string_lossy());
             Exit::NOT_EXECUTABLE.failure(format!("failed to start {program}: {error}"))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_is_read_from_the_end_of_a_url() {
-        assert_eq!(port("http://127.0.0.1:8787"), Some(8787));
-        assert_eq!(port("http://[::1]:1"), Some(1));
     }
 }

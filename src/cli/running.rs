@@ -57,6 +57,13 @@ pub(super) struct Process {
     pub(super) started_by_run: bool,
 }
 
+impl Process {
+    /// Port of the data listener.
+    pub(super) fn port(&self) -> Option<u16> {
+        self.data.rsplit_once(':')?.1.parse().ok()
+    }
+}
+
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct Claim {
@@ -379,6 +386,7 @@ mod tests {
             started_ms: 3,
             started_by_run: false,
         };
+        assert_eq!(process.port(), Some(1));
         let lock = || StateDirLock::from_process(&dir, process.clone(), StartedWith::default());
         let claim = lock().unwrap().unwrap();
         assert_eq!(find(&dir), RunState::Running(Some(process.clone())));

@@ -12,6 +12,7 @@
 //!   start only one.
 
 use std::fs::{self, File, TryLockError};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -150,8 +151,9 @@ fn is_unlocked(dir: &Path) -> bool {
 /// Finds the proxy that serves from the state directory, or starts one in the background. Waits until it is
 /// ready.
 ///
-/// `config` is the config file, if there is one. Call it while a [`ProxyLease`] is alive.
-pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
+/// `config` is the config file, if there is one. A new proxy listens at `listen`, else at the configured address,
+/// or at a free port. Call it while a [`ProxyLease`] is alive.
+pub(super) fn proxy(dir: &Path, config: Option<&Path>, listen: Option<SocketAddr>) -> CliResult<Process> {
     let starting = open(dir, STARTING)?;
     // Held until this function returns, so that runs that begin together start one proxy.
     starting.lock().map_err(|error| unlockable(dir, &error))?;
@@ -165,7 +167,7 @@ pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
             // The addresses are not written yet.
             RunState::Running(None) => {}
             RunState::Stale(_) | RunState::Nobody => match &mut started {
-                None => started = Some(in_background(dir, config)?),
+                None => started = Some(in_background(dir, config, listen)?),
                 // If another `baton serve` was faster, this one ends and the other is found.
                 Some(child) => ended(child, dir)?,
             },
@@ -184,7 +186,7 @@ pub(super) fn proxy(dir: &Path, config: Option<&Path>) -> CliResult<Process> {
     ))
 }
 
-fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
+fn in_background(dir: &Path, config: Option<&Path>, listen: Option<SocketAddr>) -> CliResult<Child> {
     let failed = |error: io::Error| {
         Exit::UNAVAILABLE.with_help(
             format!("failed to start the proxy: {error}"),
@@ -200,6 +202,9 @@ fn in_background(dir: &Path, config: Option<&Path>) -> CliResult<Child> {
     command.args(["serve", "--for-agents", "--state-dir"]).arg(dir);
     if let Some(config) = config {
         command.arg("--config").arg(config);
+    }
+    if let Some(listen) = listen {
+        command.arg("--listen").arg(listen.to_string());
     }
     if std::env::var_os(ARENAS.0).is_none() {
         command.env(ARENAS.0, ARENAS.1);

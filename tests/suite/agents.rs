@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use std::fs::{self, File, TryLockError};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -438,6 +438,42 @@ async fn a_killed_run_leaves_no_proxy() {
     scene.ran("run", &["true"]).said(0, &[]);
     assert_eq!(runs(), 1, "the next one takes its files away");
     assert!(theirs.iter().all(|directory| directory.exists()));
+}
+
+#[tokio::test]
+async fn a_killed_proxy_is_started_again_at_the_same_address() {
+    let scene = Scene::new().await;
+    let (run, url) = scene.waiting("claude", &[]);
+    let (other, _) = scene.waiting("codex", &[]);
+    let pid = || scene.running()["pid"].as_i64();
+    let first = pid().unwrap();
+    let killed = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+    kill_process(killed, Signal::KILL).unwrap();
+    until("another proxy serves", || pid().is_some_and(|pid| pid != first));
+    until("it is ready", || {
+        scene.ran("doctor", &["--ready"]).code == Some(0)
+    });
+    hands_over(&url).await;
+    let ran = run.goes();
+    let others = other.goes();
+    for ran in [ran, others] {
+        ran.said(0, &["the proxy was killed, and was started again"]);
+    }
+    assert!(!scene.serves(), "it stops with the last run");
+}
+
+#[tokio::test]
+async fn a_proxy_that_was_told_to_stop_is_not_started_again() {
+    let scene = Scene::new().await;
+    let (mut run, _) = scene.waiting("claude", &[]);
+    let pid = scene.running()["pid"].as_i64().unwrap();
+    let stopped = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(stopped, Signal::TERM).unwrap();
+    let mut said = BufReader::new(run.stderr());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_contains(&line, "the proxy was stopped");
+    run.goes().said(0, &[]);
 }
 
 #[tokio::test]
