@@ -104,7 +104,8 @@ impl CommandFailure {
 impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
         let message = format!("the store does not answer: {}", visible::visible(&error.message));
-        Exit::UNAVAILABLE.failure(message)
+        let help = error.help.as_deref().map(visible::visible);
+        Exit::UNAVAILABLE.with_help(message, help.unwrap_or_default())
     }
 }
 

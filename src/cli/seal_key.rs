@@ -195,9 +195,9 @@ fn of_files<'a>(config: &'a Config, instead: &str) -> CliResult<&'a Path> {
 }
 
 fn unreadable(error: StoreError) -> CommandFailure {
-    Exit::NO_INPUT.failure(visible(&error.message))
+    Exit::NO_INPUT.failure(visible(&error.to_string()))
 }
 
 fn unwritten(error: StoreError) -> CommandFailure {
-    Exit::CANNOT_CREATE.failure(visible(&error.message))
+    Exit::CANNOT_CREATE.failure(visible(&error.to_string()))
 }

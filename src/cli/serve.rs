@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::doctor::config::open_listener;
+use super::doctor::{self, config::open_listener};
 use super::exit::{CliResult, CommandFailure, Exit};
 use super::output::Out;
 use super::reload::{self, LoadedConfig};
@@ -240,9 +240,9 @@ fn open_state(config: &Config) -> CliResult<(SharedStore, Seals)> {
     thread::scope(|scope| {
         let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {
-            let message = format!("failed to open the store: {error}");
-            let help = "choose another directory with --state-dir or `state.dir`";
-            Exit::CANNOT_CREATE.with_help(message, help)
+            let message = format!("failed to open the store: {}", error.message);
+            let other = || "choose another directory with --state-dir or `state.dir`".to_owned();
+            Exit::CANNOT_CREATE.with_help(message, error.help.unwrap_or_else(other))
         });
         let seals = seals.join().unwrap_or_else(|panic| resume_unwind(panic));
         Ok((store?, seals?))
@@ -274,7 +274,11 @@ fn seals(config: &Config) -> CliResult<Seals> {
         return Ok(SealKeys::new(newest, given.collect()).into());
     }
     Seals::of_dir(config.seal_key_dir()).map_err(|error| {
-        Exit::CANNOT_CREATE.with_help(format!("failed to load the seal keys: {error}"), "choose another directory with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`")
+        let message = format!("failed to load the seal keys: {}", error.message);
+        Exit::CANNOT_CREATE.with_help(
+            message,
+            error.help.unwrap_or_else(|| doctor::OTHER_KEYS.to_owned()),
+        )
     })
 }
 

@@ -6,6 +6,9 @@ use baton_core::record::{Handoff, HandoffId};
 use baton_state::config::{Config, StoreKind};
 use baton_state::store::{self, HandoffFilter, SharedStore};
 
+/// Remedy for a damaged record.
+pub(super) const DAMAGED_HELP: &str = "restore a backup, or copy the other records: `baton store copy --to sqlite:DIR` (a prompt in a transcript stays valid by its seal)";
+
 /// Opens the store for reading.
 ///
 /// Fails for a store in memory, because only the running proxy can access its records.

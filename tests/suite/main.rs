@@ -21,6 +21,7 @@ mod conversations;
 mod crash;
 mod credentials;
 mod curl_line;
+mod damaged_state;
 mod dashboard;
 mod descriptors;
 mod docs;

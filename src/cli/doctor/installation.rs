@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Serialize;
 
-use crate::cli::output::{age, first_line, plural, short};
+use crate::cli::output::{age, plural, short};
 use crate::cli::running::{self, Process, RunState};
 use crate::cli::runtime;
 use baton_core::record::Handoff;
@@ -19,7 +19,9 @@ use baton_serve::proxy::upstream::{Upstream, Upstreams};
 use baton_state::clock::now_ms;
 use baton_state::config::{Config, StoreKind};
 use baton_state::journal::{ExchangeFilter, ExchangeRow, JournalReader, JournalResult, JournalTotals};
-use baton_state::store::{self, HandoffFilter};
+use baton_state::store::copy_and_check;
+use baton_state::store::records::RecordKind;
+use baton_state::store::{self, HandoffFilter, StoreError, StoreResult};
 
 /// Input of the checks.
 pub(super) struct Installation {
@@ -27,7 +29,7 @@ pub(super) struct Installation {
     pub(super) running: RunState,
     pub(super) journal: JournalResult<Option<JournalSummary>>,
     /// Handoffs, newest first; empty if they exist only inside the running proxy.
-    pub(super) handoffs: Result<Vec<Handoff>, String>,
+    pub(super) handoffs: StoreResult<Vec<Handoff>>,
     /// Responses of the upstreams, in the order of the config; empty if no request was sent.
     pub(super) probes: Vec<UpstreamProbe>,
 }
@@ -78,17 +80,29 @@ fn journal(config: &Config) -> JournalResult<Option<JournalSummary>> {
     }))
 }
 
-fn handoffs(config: &Config) -> Result<Vec<Handoff>, String> {
+fn handoffs(config: &Config) -> StoreResult<Vec<Handoff>> {
     if config.store.kind == StoreKind::Memory {
         return Ok(Vec::new());
     }
-    let runtime = runtime().map_err(|failure| failure.message)?;
+    let runtime = runtime().map_err(|failure| StoreError::new(failure.message))?;
     // Opened inside the runtime, because the client of a server spawns its tasks there.
-    let read = runtime.block_on(async {
+    runtime.block_on(async {
         let store = store::open_for_reading(&config.store, &config.state_dir)?;
         store.handoffs(&HandoffFilter::default()).await
-    });
-    read.map_err(|error| error.message)
+    })
+}
+
+/// Counts the handoffs and documents that cannot be read. Reads all of them, which takes too long for a status bar.
+pub(super) fn damaged(config: &Config) -> StoreResult<usize> {
+    let runtime = runtime().map_err(|failure| StoreError::new(failure.message))?;
+    runtime.block_on(async {
+        let store = store::open_for_reading(&config.store, &config.state_dir)?;
+        let mut damaged = 0;
+        for kind in [RecordKind::Handoff, RecordKind::Document] {
+            damaged += copy_and_check::unreadable(&*store, kind).await?.len();
+        }
+        Ok(damaged)
+    })
 }
 
 /// Summary of the state. The field names are public API.
@@ -139,16 +153,25 @@ impl StateSummary {
     /// Formats one line of at most 40 characters, for a prompt or a status bar.
     pub(super) fn line(&self) -> String {
         let running = if self.running.is_some() { "on" } else { "off" };
+        let mut parts = vec![
+            format!("baton {running}"),
+            plural(self.handoffs as u64, "handoff"),
+        ];
+        if self.unsent_tokens > 0 {
+            parts.push(format!("{} saved", short(self.unsent_tokens.unsigned_abs())));
+        }
         let last = self.last_exchange.as_ref();
-        let last = last.map_or(String::new(), |row| format!(", {}", age(row.at_ms, now_ms())));
-        let handoffs = plural(self.handoffs as u64, "handoff");
-        let saved = match self.unsent_tokens {
-            1.. => format!(", {} saved", short(self.unsent_tokens.unsigned_abs())),
-            _ => String::new(),
-        };
-        let line = format!("baton {running}, {handoffs}{saved}{last}");
-        first_line(&line, Some(LINE_CHARS))
+        parts.extend(last.map(|row| age(row.at_ms, now_ms())));
+        fitted(parts)
     }
+}
+
+/// Joins the parts of a line. If it is too long, those before the last one are left out, since the last one changes most.
+fn fitted(mut parts: Vec<String>) -> String {
+    while parts.join(", ").chars().count() > LINE_CHARS && parts.len() > 2 {
+        parts.remove(parts.len() - 2);
+    }
+    parts.join(", ")
 }
 
 /// Time limit for a response. A user waits for it.
@@ -199,5 +222,19 @@ async fn ask(upstream: &Upstream) -> UpstreamProbe {
         name: upstream.name.clone(),
         base_url: upstream.config.base_url.clone(),
         answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_loses_whole_parts() {
+        let line = |parts: &[&str]| fitted(parts.iter().map(|&part| part.to_owned()).collect());
+        let long = ["baton on", "95 handoffs", "198.6 k saved", "now"];
+        assert_eq!(line(&long), "baton on, 95 handoffs, now");
+        let short = ["baton on", "9 handoffs", "98.6 k saved", "now"];
+        assert_eq!(line(&short), "baton on, 9 handoffs, 98.6 k saved, now");
     }
 }

@@ -17,6 +17,7 @@ use serde::Serialize;
 pub(super) use self::finding::Finding;
 use self::finding::FindingSeverity;
 use self::installation::{Installation, StateSummary};
+pub(super) use self::rows::OTHER_KEYS;
 use self::rows::{CHECKS, CONFIG, USERS_CHECKS};
 use super::exit::{CliResult, Exit};
 use super::output::{Out, plural, visible};

@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 
 use super::config;
 use super::finding::Finding;
-use super::installation::{Installation, UpstreamProbe};
+use super::installation::{Installation, UpstreamProbe, damaged};
 use crate::cli::agents::{self, AgentSetup};
 use crate::cli::declared::{self, OwnUrl};
 use crate::cli::output::{age, first_line, plural, size, unsent};
 use crate::cli::run;
 use crate::cli::running::{self, RunState};
+use crate::cli::stored::DAMAGED_HELP;
 use baton_core::brake::{BrakeOutcome, provider_limit};
 use baton_core::record::PlanWindow;
 use baton_core::text::units;
@@ -23,7 +24,7 @@ use baton_state::clock::now_ms;
 use baton_state::config::{Config, Environment, Flags, StoreKind};
 use baton_state::disk;
 use baton_state::journal::ExchangeRow;
-use baton_state::store::sqlite;
+use baton_state::store::{seal_key, sqlite};
 
 /// Name of the only check that runs with an invalid config.
 pub(super) const CONFIG: &str = "config";
@@ -37,6 +38,7 @@ pub(super) const CHECKS: &[DoctorCheck] = &[
     ("proxy", proxy),
     ("ports", ports),
     ("store", store),
+    ("keys", keys),
     ("journal", journal),
     ("upstreams", upstreams),
     ("agents", agents),
@@ -149,11 +151,12 @@ fn store_file(installation: &Installation) -> Finding {
     let path = installation.config.state_dir.join(sqlite::FILE);
     let subject = path.display().to_string();
     if !path.exists() {
-        let mut above = path.ancestors();
-        let directory = above.find_map(|directory| fs::metadata(directory).ok());
-        return match directory.is_some_and(|found| found.is_dir() && !found.permissions().readonly()) {
-            true => Finding::ok(subject, "does not exist yet; the first start creates it"),
-            false => Finding::error(subject, "cannot be created there", "choose another `state.dir`"),
+        return match disk::check_writable(&installation.config.state_dir) {
+            Ok(()) => Finding::ok(subject, "does not exist yet; the first start creates it"),
+            Err(error) => {
+                let message = format!("cannot be created there: {error}");
+                Finding::error(subject, message, "choose another `state.dir`")
+            }
         };
     }
     // Opening for append tests the permission and changes nothing.
@@ -162,20 +165,61 @@ fn store_file(installation: &Installation) -> Finding {
         let help = "give its owner write permission, or choose another `state.dir`";
         return Finding::error(subject, format!("cannot be written: {error}"), help);
     }
-    match &installation.handoffs {
-        Ok(handoffs) => {
+    let damaged = damaged(&installation.config);
+    match installation
+        .handoffs
+        .as_ref()
+        .and_then(|found| Ok((found, damaged.as_ref()?)))
+    {
+        Ok((handoffs, damaged)) => {
             let last = handoffs.first().map_or_else(String::new, |last| {
                 let title = first_line(&crate::cli::handoffs::named(last), Some(60));
                 format!("; the last {}: {}  {title}", ago(last.created_ms), last.id)
             });
             let count = plural(handoffs.len() as u64, "handoff");
-            Finding::ok(subject, format!("can be opened, {count}{last}"))
+            let message = format!("can be opened, {count}{last}");
+            match damaged {
+                0 => Finding::ok(subject, message),
+                damaged => {
+                    let damaged = plural(*damaged as u64, "record");
+                    let message = format!("{message}; {damaged} damaged, named by `baton store check`");
+                    Finding::warning(subject, message, DAMAGED_HELP)
+                }
+            }
         }
-        Err(message) => {
-            let help = "use the version that wrote it, restore a backup (`baton store copy --from`), or choose another `state.dir`";
-            Finding::error(subject, message.clone(), help)
+        Err(error) => {
+            let other =
+                || "restore a backup (`baton store copy --from`), or choose another `state.dir`".to_owned();
+            Finding::error(subject, &error.message, error.help.clone().unwrap_or_else(other))
         }
     }
+}
+
+/// Remedy for seal keys that cannot be read or created.
+pub(in crate::cli) const OTHER_KEYS: &str = "choose another directory with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`";
+
+/// Reports whether the seal keys can be read. Without them no proxy starts.
+fn keys(installation: &Installation) -> Vec<Finding> {
+    let config = &installation.config;
+    if !config.handoff.seal_keys.is_empty() {
+        return vec![Finding::ok("handoff.seal_key", "given in the config")];
+    }
+    let directory = config.seal_key_dir();
+    let subject = directory.join(seal_key::FILE).display().to_string();
+    vec![match seal_key::load(directory) {
+        Ok(Some(keys)) => Finding::ok(
+            subject,
+            format!("can be read, {}", plural(keys.all().count() as u64, "key")),
+        ),
+        Ok(None) => match disk::check_writable(directory) {
+            Ok(()) => Finding::ok(subject, "does not exist yet; the first start creates it"),
+            Err(error) => Finding::error(subject, format!("cannot be created there: {error}"), OTHER_KEYS),
+        },
+        Err(error) => {
+            let help = error.help.unwrap_or_else(|| OTHER_KEYS.to_owned());
+            Finding::error(subject, error.message, help)
+        }
+    }]
 }
 
 /// Warns of files with transcripts or keys that other users may read.

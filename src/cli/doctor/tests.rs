@@ -103,7 +103,7 @@ fn a_directory_of_clients_that_is_still_empty_needs_a_key_as_well() {
 #[test]
 fn every_warning_and_error_has_advice() {
     let names: Vec<_> = CHECKS.iter().map(|(name, _)| *name).collect();
-    let expected = "config proxy ports store journal upstreams agents sign-ins budget";
+    let expected = "config proxy ports store keys journal upstreams agents sign-ins budget";
     assert_eq!(names.join(" "), expected);
     let mut config = Config::default_for_tests();
     config.upstreams.clear();

@@ -11,13 +11,15 @@ use super::files;
 use super::lookup::{self, HandoffLookup, blocking};
 use super::show::{named, record, with_document};
 use crate::cli::exit::{CliResult, Exit};
-use crate::cli::output::{Out, age, first_line, shown, size, table};
-use crate::cli::stored::open;
+use crate::cli::output::{Out, age, first_line, shown, size, table, visible};
+use crate::cli::stored::{self, open};
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus, LOCAL};
 use baton_core::text::units::brief;
 use baton_state::clock::now_ms;
 use baton_state::files::documents::{self, document_of};
+use baton_state::store::copy_and_check;
+use baton_state::store::records::RecordKind;
 use baton_state::store::{HandoffFilter, SharedStore};
 
 /// Pause between two reads of the store with `--follow`.
@@ -83,6 +85,9 @@ async fn list_stored(
     let both = placed
         .iter()
         .map(|(placed, handoff)| (placed, handoff, records.get(&handoff.id)));
+    // Hints go to standard error, because scripts read handoffs from standard output.
+    let mut hints = Out::stderr();
+    tell_damaged(store, &mut hints).await?;
     if is_for_programs {
         let rows = both.map(|(placed, handoff, record)| listed(handoff, placed, record));
         return out.rows(&rows.collect::<Vec<_>>(), args.format);
@@ -93,8 +98,6 @@ async fn list_stored(
         depth: if args.map { placed.depth } else { 0 },
     });
     let rows: Vec<_> = rows.collect();
-    // Hints go to standard error, because scripts read handoffs from standard output.
-    let mut hints = Out::stderr();
     match all.len() {
         _ if !rows.is_empty() => out.lines(self::rows(&rows, now_ms(), out.width()))?,
         0 => hints.line("no handoffs yet")?,
@@ -106,6 +109,20 @@ async fn list_stored(
         Some(files) if rows.is_empty() || out.width().is_some() => hints.line(files),
         _ => Ok(()),
     }
+}
+
+/// Names the records that a list leaves out because they cannot be read.
+async fn tell_damaged(store: &SharedStore, hints: &mut Out) -> CliResult {
+    for kind in [RecordKind::Handoff, RecordKind::Document] {
+        for (id, why) in copy_and_check::unreadable(&**store, kind).await? {
+            let (kind, why) = (kind.name(), visible(&why));
+            hints.line(format_args!(
+                "baton: {id} ({kind}) is damaged and not listed: {why}; {}",
+                stored::DAMAGED_HELP
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 /// Sorts handoffs by their creation. The store has them by their last use.

@@ -90,6 +90,20 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> StoreResult<CopyReport> {
     Ok(copied)
 }
 
+/// Returns the ids of the records of a kind that cannot be read, each with the reason.
+///
+/// # Errors
+/// Returns an error if the store cannot be read.
+pub async fn unreadable(store: &dyn Store, kind: RecordKind) -> StoreResult<Vec<(String, String)>> {
+    let (mut found, mut next) = (Vec::new(), Some(String::new()));
+    while let Some(after) = next {
+        let page = store.page(kind, &after).await?;
+        found.extend(page.unreadable);
+        next = page.next;
+    }
+    Ok(found)
+}
+
 /// Checks that every record is readable and that its references exist.
 ///
 /// # Errors

@@ -141,11 +141,14 @@ pub fn retire(dir: &Path, ids: &[String]) -> StoreResult<Option<StoredKeys>> {
 fn newest(path: &Path) -> StoreResult<Option<StoredKey>> {
     let Some(text) = read(path)? else { return Ok(None) };
     let Some(key) = unhex(text.trim()) else {
-        return Err(StoreError::new(format!(
-            "{} does not hold {KEY_BYTES} bytes in hexadecimal: restore it from a backup, or remove it \
-                 for a new key (handoffs in the store stay valid, seals in old transcripts do not)",
+        let message = format!(
+            "{} does not hold {KEY_BYTES} bytes in hexadecimal",
             path.display()
-        )));
+        );
+        return Err(StoreError::new(message).with_help(
+            "restore it from a backup, or remove it for a new key (handoffs in the store stay valid, seals in old \
+             transcripts do not)",
+        ));
     };
     let made_ms = fs::metadata(path).ok().and_then(|meta| modified_ms(&meta));
     Ok(Some(StoredKey { key, made_ms }))
@@ -164,11 +167,13 @@ fn older_keys(path: &Path) -> StoreResult<Vec<StoredKey>> {
             Some(StoredKey { key, made_ms })
         })
         .collect();
-    keys.ok_or_else(|| StoreError::new(format!(
-            "{} does not hold a key of {KEY_BYTES} bytes in hexadecimal on each line: restore it from a backup, or remove \
-             it (handoffs in the store stay valid, seals of older keys do not)",
-            path.display()
-        )))
+    keys.ok_or_else(|| {
+        let path = path.display();
+        let message = format!("{path} does not hold a key of {KEY_BYTES} bytes in hexadecimal on each line");
+        StoreError::new(message).with_help(
+            "restore it from a backup, or remove it (handoffs in the store stay valid, seals of older keys do not)",
+        )
+    })
 }
 
 fn read(path: &Path) -> StoreResult<Option<String>> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::rows::{self, read};
+use super::rows;
 use super::schema::int;
 use crate::store::DocumentFilter;
 use crate::store::records::{RecordKind, StoredRecord};
@@ -80,9 +80,15 @@ pub(super) fn list(conn: &Connection, filter: &DocumentFilter) -> rusqlite::Resu
         int(filter.limit as u64),
     ];
     let mut statement = conn.prepare_cached(&sql)?;
-    let rows = statement.query_map(values, |row| read(RecordKind::Document, row))?;
-    rows.filter_map(|row| row.map(StoredRecord::into_document).transpose())
-        .collect()
+    let found = rows::listed(
+        statement.query(values)?,
+        RecordKind::Document,
+        filter.handoff.is_some(),
+    )?;
+    Ok(found
+        .into_iter()
+        .filter_map(StoredRecord::into_document)
+        .collect())
 }
 
 pub(super) fn set_status(

@@ -1,6 +1,6 @@
 //! Converts between records and rows. Contains the SQL statements for records of any kind.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, Rows, params};
 
 use super::schema::{foreign, int, uint, unreadable, unwritable};
 use crate::database::{all, first};
@@ -107,9 +107,32 @@ pub(super) fn handoffs(conn: &Connection, filter: &HandoffFilter) -> rusqlite::R
         int(filter.limit as u64),
     ];
     let mut statement = conn.prepare_cached(&sql)?;
-    let rows = statement.query_map(values, |row| read(RecordKind::Handoff, row))?;
-    rows.filter_map(|row| row.map(StoredRecord::into_handoff).transpose())
-        .collect()
+    let found = listed(
+        statement.query(values)?,
+        RecordKind::Handoff,
+        filter.ids.is_some(),
+    )?;
+    Ok(found.into_iter().filter_map(StoredRecord::into_handoff).collect())
+}
+
+/// Reads the records of a list.
+///
+/// A damaged record does not hide the others, and [`page`] names it. It is an error if the list is of `certain` ids, which
+/// would count as unknown.
+pub(super) fn listed(
+    mut rows: Rows<'_>,
+    kind: RecordKind,
+    certain: bool,
+) -> rusqlite::Result<Vec<StoredRecord>> {
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        match read(kind, row) {
+            Ok(record) => found.push(record),
+            Err(error) if certain => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(found)
 }
 
 /// Sets the archive flag of a handoff. Returns whether this principal has it.

@@ -156,11 +156,12 @@ pub(super) fn open_reader(file: &Path) -> StoreResult<Connection> {
 /// Converts the error of a failed open, and adds advice.
 pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
     match err.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::new(format!(
-            "{} is damaged ({err}): move it and its -wal and -shm files away, or restore a backup, and start \
-                 again. Handoffs whose prompt is in a transcript stay valid by their seal",
-            file.display()
-        )),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            StoreError::new(format!("{} is damaged ({err})", file.display())).with_help(
+                "move it and its -wal and -shm files away, or restore a backup, and start again. Handoffs whose prompt is in \
+                 a transcript stay valid by their seal",
+            )
+        }
         _ => open_error(file, err),
     }
 }
@@ -192,18 +193,16 @@ fn unopened(file: &Path, error: DatabaseError) -> StoreError {
     match error {
         DatabaseError::Sqlite(err) => explain(file, &err),
         DatabaseError::OtherVersion(found) => StoreError::new(format!(
-            "{} has schema version {found}, and this program knows version {VERSION}: use the version of baton that wrote it, \
-                 or another directory with --state-dir",
+            "{} has schema version {found}, and this program knows version {VERSION}",
             file.display()
-        )),
+        ))
+        .with_help("use the version of baton that wrote it, or another directory with --state-dir"),
     }
 }
 
 fn open_error(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
-    StoreError::new(format!(
-        "cannot open {}: {err}; the state directory must exist and be writable (--state-dir gives another)",
-        file.display()
-    ))
+    StoreError::new(format!("cannot open {}: {err}", file.display()))
+        .with_help("the state directory must exist and be writable (--state-dir gives another)")
 }
 
 /// Returns the error for writing to another principal's record.

@@ -25,7 +25,7 @@ impl SqliteStore {
 }
 
 fn refusal(dir: &Path) -> String {
-    let err = SqliteStore::open(dir).err().expect("refused").message;
+    let err = SqliteStore::open(dir).err().expect("refused").to_string();
     assert!(err.contains(FILE), "names the file: {err}");
     err
 }
@@ -162,7 +162,7 @@ fn a_file_of_another_schema_is_refused() {
         conn.pragma_update(None, "user_version", version).unwrap();
         drop(conn);
         let existing = SqliteStore::open_existing(dir.path()).err().unwrap();
-        for refused in [refusal(dir.path()), existing.message] {
+        for refused in [refusal(dir.path()), existing.to_string()] {
             let told =
                 format!("has schema version {version}, and this program knows version 2: use the version");
             assert!(
