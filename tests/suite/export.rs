@@ -74,6 +74,36 @@ fn calls() -> Reply {
     Reply::text("Looking at the reader.").call("read_file", json!({"path": "src/reader.rs"}))
 }
 
+/// After a handoff by a chat command nothing was sent yet, and the work before it is not exported.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handoff_without_a_request_since() {
+    let replies = [calls(), Reply::text("Mended the reader.")];
+    let run = Run::new(ANTHROPIC, replies, HandoffMode::Continue).await;
+    let stage = &run.0.fixture;
+    let first = stage.ask(&stage.history(), true).await;
+    let told = [stage.ran(&stage.history(), &first), vec![stage.user("Go on.")]].concat();
+    let second = stage.ask(&told, true).await;
+    let command = stage.user("::handoff --method local --force --no-git the writer");
+    let commanded = [told, second.keep, vec![command]].concat();
+    let third = stage.ask(&commanded, true).await;
+    run.0.written(3).await;
+    let key = run.key();
+    let export = run.json(&format!("export {key} --format json"));
+    let id = export["handoff"]["id"].as_str().expect("the handoff is active");
+    assert_eq!((&export["work"], &export["notes"]), (&json!([]), &json!([])));
+    assert_eq!(export["title"], json!("Mend the importer."));
+    assert!(
+        export["model"].is_string() && export["exchange"].is_string(),
+        "{export}"
+    );
+    assert_eq!(run.json(&format!("export {id} --format json")), export);
+    let undo = [commanded, third.keep, vec![stage.user("::handoff undo")]].concat();
+    stage.ask(&undo, true).await;
+    run.0.written(4).await;
+    let whole = run.json(&format!("export {key} --format json"));
+    assert_eq!(whole["handoff"], json!(null));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_prompt_and_the_work_since_on_every_wire() {
     for variant in WIRES {

@@ -187,7 +187,7 @@ impl Sources {
         // As the model saw it, which begins with the carry-over prompt.
         let found = self.newest(&key, RequestForm::Sent)?;
         let active = match &found {
-            Some(found) => active(&found.row),
+            Some(found) => self.fired_after(&key, &found.row)?.or_else(|| active(&found.row)),
             None => self.last_active(&key).await?,
         };
         let handoff = match active {
@@ -209,12 +209,29 @@ impl Sources {
         let mut rows = self.rows(ExchangeFilter::default())?;
         rows.retain(|row| active(row) == Some(handoff.id));
         let journal = self.journal.as_ref();
-        let found = journal.map_or(Ok(None), |journal| newest(journal, rows, RequestForm::Sent))?;
+        let mut found = journal.map_or(Ok(None), |journal| newest(journal, rows, RequestForm::Sent))?;
+        if let (None, Some(journal)) = (&found, journal) {
+            // No request was sent after it, so the one before describes the conversation.
+            let mut rows = newest_rows(journal, &handoff.conversation)?;
+            rows.retain(|row| row.at_ms <= handoff.created_ms);
+            found = newest(journal, rows, RequestForm::Sent)?;
+        }
         let of_row = found.as_ref().and_then(|found| found.row.conversation.clone());
         let key = of_row.unwrap_or_else(|| handoff.conversation.clone());
         let id = handoff.id;
         let whole = self.full_handoff(id).await?;
         self.compose(key, found, Some(id), whole.or(Some(handoff)))
+    }
+
+    /// Returns the handoff that a chat command has made after the request of this row, unless it was undone since.
+    fn fired_after(&self, key: &str, row: &ExchangeRow) -> CliResult<Option<Uuid>> {
+        let Some(journal) = &self.journal else {
+            return Ok(None);
+        };
+        let rows = newest_rows(journal, key)?;
+        let mut later = rows.iter().take_while(|later| later.id != row.id);
+        let last = later.find(|later| later.event.undo.is_some() || !later.event.fired.is_empty());
+        Ok(last.filter(|last| last.event.undo.is_none()).and_then(active))
     }
 
     fn newest(&self, key: &str, form: RequestForm) -> CliResult<Option<JournalRequest>> {
