@@ -10,9 +10,9 @@ use anstyle::{AnsiColor, Style};
 
 use super::exit::{CliResult, Exit};
 use super::journal::{full_key, nothing_yet};
-use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::{self, ListFormat, StateArgs};
+use super::{load_state, stored};
 use baton_core::text::date::{self, PeriodStart};
 use baton_core::wire::Usage;
 use baton_state::clock::now_ms;
@@ -94,8 +94,10 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> CliResult {
         jsonl: args.format.jsonl || args.format.json && args.follow,
     };
     if query.is_none() {
-        if !args.follow && format.is_for_programs() {
-            out.rows(&[(); 0], format)?;
+        match (args.follow, format.is_for_programs()) {
+            (true, _) => {}
+            (false, true) => out.rows(&[(); 0], format)?,
+            (false, false) => stored::check_named(&args.state, &dir)?,
         }
         let next = match args.follow {
             true => "; waiting for the first exchange",

@@ -1,13 +1,26 @@
 //! Functions shared by the commands that read the store directly.
 
+use std::path::Path;
+
 use super::exit::{CliResult, CommandFailure, Exit};
-use super::output::visible;
+use super::output::{shown, visible};
+use super::state_args::StateArgs;
 use baton_core::record::{Handoff, HandoffId};
 use baton_state::config::{Config, StoreKind};
 use baton_state::store::{self, HandoffFilter, SharedStore};
 
 /// Remedy for a damaged record.
 pub(super) const DAMAGED_HELP: &str = "restore a backup, or copy the other records: `baton store copy --to sqlite:DIR` (a prompt in a transcript stays valid by its seal)";
+
+/// Fails if the user names a state directory that does not exist. The default one may not exist yet.
+pub(super) fn check_named(state: &StateArgs, dir: &Path) -> CliResult {
+    if state.state_dir.is_none() || dir.exists() {
+        return Ok(());
+    }
+    let message = format!("there is no directory {}", shown(dir));
+    let help = "name the state directory of your proxy, or leave out --state-dir";
+    Err(Exit::NO_INPUT.with_help(message, help))
+}
 
 /// Opens the store for reading.
 ///

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use clap::Args as ClapArgs;
 
 use super::exit::{CliResult, Exit};
-use super::load_state;
 use super::output::{Out, visible};
 use super::running::{self, RunState, reachable};
 use super::state_args::StateArgs;
+use super::{load_state, stored};
 use baton_serve::admin::readiness::Report;
 use baton_serve::admin::{self, AdminState};
 use baton_serve::proxy::certificate::Certificate;
@@ -56,6 +56,7 @@ pub(super) fn run(args: &UiArgs, out: &mut Out) -> CliResult {
         open_browser(args, &process.admin);
         return Ok(());
     }
+    stored::check_named(&args.state, &config.state_dir)?;
     let runtime = tokio::runtime::Runtime::new();
     let runtime = runtime.map_err(|error| Exit::SOFTWARE.failure(error.to_string()))?;
     runtime.block_on(serve(args, &config, out))

@@ -191,6 +191,12 @@ fn a_filter_is_checked_before_there_is_a_journal() {
         64,
         &["\"1x\" is not an age such as 90s", "log --help"],
     );
+    refused(
+        &done("1h"),
+        66,
+        &["there is no directory", "leave out --state-dir"],
+    );
+    std::fs::create_dir(dir.path().join("state")).unwrap();
     refused(&done("1h"), 0, &["nothing in the journal yet"]);
 }
 

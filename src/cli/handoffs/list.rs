@@ -10,8 +10,8 @@ use super::args::ListArgs;
 use super::files;
 use super::lookup::{self, HandoffLookup, blocking};
 use super::show::{named, record, with_document};
-use crate::cli::exit::{CliResult, Exit};
-use crate::cli::output::{Out, age, first_line, shown, size, table, visible};
+use crate::cli::exit::CliResult;
+use crate::cli::output::{Out, age, first_line, size, table, visible};
 use crate::cli::stored::{self, open};
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus, LOCAL};
@@ -39,15 +39,9 @@ const MAX_DEPTH: usize = 12;
 
 pub(super) fn run(args: &ListArgs, out: &mut Out) -> CliResult {
     let lookup = HandoffLookup::new(&args.directory)?;
-    let (given, dir) = (&args.directory, &lookup.config.state_dir);
-    let is_named = given.state.state_dir.is_some() && given.dir.is_none();
-    // The default directory may not exist yet, but one that a user names is a mistake. A program gets an empty list.
-    if is_named && !args.follow && !args.format.is_for_programs() && !dir.exists() {
-        let message = format!("there is no directory {}", shown(dir));
-        return Err(Exit::NO_INPUT.with_help(
-            message,
-            "name the state directory of your proxy, or leave out --state-dir",
-        ));
+    // A program gets an empty list.
+    if !args.follow && !args.format.is_for_programs() && args.directory.dir.is_none() {
+        stored::check_named(&args.directory.state, &lookup.config.state_dir)?;
     }
     if args.files || args.sessions || args.ledger || args.session.is_some() {
         return files::list(args, &lookup, out);
