@@ -70,16 +70,49 @@ pub fn description_of_goal(goal: &str) -> String {
 }
 
 fn kebab(text: &str, most: usize) -> String {
-    let kept = text.to_lowercase();
-    let kept = kept.chars().filter_map(|c| match c {
-        'a'..='z' | '0'..='9' => Some(c),
-        c => (c.is_whitespace() || matches!(c, '_' | '-')).then_some('-'),
-    });
-    let text = collapsed(&kept.collect::<String>());
+    let mut kept = String::new();
+    for c in text.to_lowercase().chars() {
+        match c {
+            'a'..='z' | '0'..='9' => kept.push(c),
+            c if c.is_whitespace() || matches!(c, '_' | '-') => kept.push('-'),
+            c => kept.push_str(plain(c)),
+        }
+    }
+    let text = collapsed(&kept);
     match cut(&text, most).trim_end_matches('-') {
         "" => DESCRIPTION.to_owned(),
         text => text.to_owned(),
     }
+}
+
+/// Latin letters outside of ASCII, each group with its usual spelling.
+const LATIN: [(&str, &str); 20] = [
+    ("äæ", "ae"),
+    ("öœ", "oe"),
+    ("ü", "ue"),
+    ("ß", "ss"),
+    ("þ", "th"),
+    ("àáâãåāăą", "a"),
+    ("çćčċ", "c"),
+    ("ďđð", "d"),
+    ("èéêëēęěė", "e"),
+    ("ğģ", "g"),
+    ("ìíîïīįı", "i"),
+    ("łľļ", "l"),
+    ("ñńňņ", "n"),
+    ("òóôõøőō", "o"),
+    ("řŕ", "r"),
+    ("śšşș", "s"),
+    ("ťţț", "t"),
+    ("ùúûūůűų", "u"),
+    ("ýÿ", "y"),
+    ("źżž", "z"),
+];
+
+/// Spells a letter in ASCII; empty for one of another script.
+fn plain(letter: char) -> &'static str {
+    let group = LATIN.iter().find(|(letters, _)| letters.contains(letter));
+    group.map_or("", |(_, spelling)| spelling)
 }
 
 /// Merges runs of dashes, and removes them from both ends.
@@ -175,7 +208,8 @@ mod tests {
             ("Fix the  Login_flow!", "fix-the-login-flow"),
             ("--a--b--", "a-b"),
             ("../../etc/passwd", "etcpasswd"),
-            ("Größe ändern", "gre-ndern"),
+            ("Größe ändern", "groesse-aendern"),
+            ("Łódź, naïve", "lodz-naive"),
             ("", "handoff"),
             ("!!!", "handoff"),
         ] {
