@@ -69,6 +69,12 @@ pub(super) fn run(args: &TryArgs, out: &mut Out) -> CliResult {
     if args.csv {
         return out.document(&csv(&tried));
     }
+    // Programs read it in the report.
+    if !args.json && tried.iter().all(|one| one.session.behind_baton) {
+        return Err(nothing_without_baton(
+            tried.iter().filter(|one| !one.session.is_subagent()).count(),
+        ));
+    }
     // Only now, because each draft reads the file of its session once more.
     let rules = detail::dropped(&tried, &report.verdict.best.arm, &files, &config)?;
     if args.json {
@@ -108,6 +114,13 @@ fn nothing(args: &TryArgs, unread: &[String]) -> CommandFailure {
     lines.extend(screen::unread(unread));
     let help = "name another place: baton try --from PATH; without any, begin with `baton demo` or `baton run AGENT`";
     Exit::NO_INPUT.failure(lines.join("\n")).help(help)
+}
+
+/// Failure if all sessions ran through baton, so that they show no costs without it.
+fn nothing_without_baton(sessions: usize) -> CommandFailure {
+    let count = screen::counted(sessions, "session");
+    let message = format!("nothing to compare: {count}, and all ran through baton");
+    Exit::NO_INPUT.with_help(message, "`baton savings` shows what their handoffs have saved")
 }
 
 /// Failure for a span without sessions, with the span of the existing ones.
