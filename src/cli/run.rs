@@ -182,7 +182,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
         };
         (start.at_exit)(&config, &ended);
     }
-    tell_stop(&config, &id);
+    tell_stop(&config, &id, start.budget);
     match code {
         0 => Ok(()),
         code => Err(Exit::of_agent(code).silent()),
@@ -211,12 +211,16 @@ pub(super) fn go_command(config: &Config, client: Option<&str>, stop: BrakeOutco
 
 /// Reports that the brake or the provider stopped the agent, whose own screen is gone. Errors are ignored: the agent has
 /// ended.
-fn tell_stop(config: &Config, run: &str) {
+fn tell_stop(config: &Config, run: &str, budget: Option<&str>) {
     let journal = JournalReader::open(&config.state_dir).ok().flatten();
     let last = journal.and_then(|journal| journal.last_of_run(run).ok().flatten());
     let last = last.unwrap_or_default();
     if let Some(stop) = last.brake.filter(|outcome| outcome.is_stop()) {
         let _ = Out::stderr().line(match go_command(config, last.client.as_deref(), stop) {
+            // Another run without the option has no budget that the command could raise.
+            Some(go) if budget.is_some() => format!(
+                "baton: the brake stopped this session; continue it in another run with a larger `--budget`, or with the same one and `{go}`"
+            ),
             Some(go) => format!(
                 "baton: the brake stopped this session; continue it in the agent with `{go}`, or see `baton log brake:stopped*`"
             ),

@@ -264,7 +264,7 @@ pub fn nothing_braked(accounts: &[Account]) -> String {
 
 /// The answer to a command of the brake if it is off.
 pub fn off() -> String {
-    "the brake is off, so nothing was changed: [brake] in the config sets budgets.".to_owned()
+    "the brake is off, so nothing stops the agent, and nothing was changed: [brake] in the config or `baton run --budget` sets a budget.".to_owned()
 }
 
 /// The session's budgets in one line; `None` without any.
