@@ -21,21 +21,26 @@ pub(super) fn by_main_goal(command: &str) -> Cow<'_, str> {
         } else if word.starts_with('-') || word.contains(['=', '>', '<', '\'', '"', '$']) {
             rest.push(word);
         } else {
-            goals.push(tool.goal(word));
+            let (goal, project) = tool.goal(word);
+            match tool.purpose(goal) {
+                Some(purpose) => goals.push((purpose, goal, project)),
+                None if goal == "clean" => {}
+                // The value of an option, or a goal of a plugin.
+                None => rest.push(word),
+            }
         }
     }
-    let purposes = goals.iter().filter_map(|(goal, _)| tool.purpose(goal));
-    let Some(main) = purposes.min() else {
+    let Some(main) = goals.iter().map(|(purpose, ..)| *purpose).min() else {
         return command.into();
     };
-    goals.retain(|(goal, _)| tool.purpose(goal) == Some(main));
+    goals.retain(|(purpose, ..)| *purpose == main);
     let skips = |word: &&str| WORDS.skips_tests.iter().any(|option| word.starts_with(option));
     let mut all = vec![first];
-    for (at, (goal, project)) in goals.iter().enumerate() {
+    for (at, (_, goal, project)) in goals.iter().enumerate() {
         match main {
             // Without its tests, a lifecycle only builds.
             CommandPurpose::Test if rest.iter().any(skips) => all.extend((at == 0).then_some("package")),
-            _ if at == 0 || goals[0].0 != *goal => all.push(goal),
+            _ if at == 0 || goals[0].1 != *goal => all.push(goal),
             _ => {}
         }
         all.extend(project);
@@ -93,6 +98,7 @@ mod tests {
                 "./mvnw -ntp clean compile test -Dtest=LexerTest",
                 "./mvnw test -ntp -Dtest=LexerTest",
             ),
+            ("mvn -f app/pom.xml clean test", "mvn test -f app/pom.xml"),
             ("mvn -q verify -DskipTests", "mvn package -q -DskipTests"),
             ("mvn spring-boot:run", "mvn spring-boot:run"),
             ("./gradlew :app:test --info", "./gradlew test :app --info"),
