@@ -312,11 +312,9 @@ async fn a_command_that_a_kill_left_unwritten_is_done_when_it_is_sent_again_and_
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_killed_program_leaves_no_request_behind() {
-    let slow = |_: &Received| {
-        Reply::text("A long answer.")
-            .deltas(1)
-            .delay(Duration::from_millis(500))
-    };
+    // The file exists until the response ends, so that happens after all waits.
+    const LIMIT: Duration = Duration::from_secs(50);
+    let slow = |_: &Received| Reply::text("A long answer.").delay(LIMIT);
     let more = "limits.request_buffer_bytes = 0\njournal.enabled = false\n";
     let place = Place::of(slow, more).await;
     let (mut program, state) = (place.start(), &place.state);
@@ -332,24 +330,20 @@ async fn a_killed_program_leaves_no_request_behind() {
     .into_body();
     answer.frame().await.unwrap().unwrap();
     let fds = format!("/proc/{}/fd", program.child.id());
-    let nameless = || {
+    let is_spilled = || {
         let links = std::fs::read_dir(&fds).unwrap().flatten();
         let files = links.filter_map(|fd| Some((fd.path(), std::fs::read_link(fd.path()).ok()?)));
-        let mut gone = files.filter(|(_, file)| {
+        let mut unnamed = files.filter(|(_, file)| {
             let file = file.to_string_lossy();
             file.starts_with(&*state.to_string_lossy()) && file.ends_with("(deleted)")
         });
-        gone.find_map(|(fd, _)| std::fs::read(fd).ok())
+        unnamed.any(|(fd, _)| std::fs::read(fd).is_ok_and(|text| text == body.to_string().as_bytes()))
     };
-    let mut written = None;
-    for _ in 0..300 {
-        written = nameless().filter(|text| !text.is_empty());
-        if written.is_some() {
-            break;
-        }
+    let began = std::time::Instant::now();
+    while !is_spilled() {
+        assert!(began.elapsed() < LIMIT, "no unnamed file has the request");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(written.unwrap(), body.to_string().as_bytes());
     program.kill();
     for file in std::fs::read_dir(state).unwrap() {
         let file = file.unwrap().path();
