@@ -6,6 +6,7 @@
 //! `.ci/full balancers` runs these tests. They need the balancers' programs and a server for the store.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -112,12 +113,13 @@ impl Team {
         for which in [0, 1] {
             team.run(which);
         }
+        let log = team.dir.path().join("balancer.log");
         let balancer = Command::new(program)
             .args(kind.args)
             .arg(&config)
             .current_dir(team.dir.path())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
         let balancer = team.balancer.insert(balancer);
@@ -126,8 +128,9 @@ impl Team {
             let ended = balancer.try_wait().unwrap();
             assert!(
                 ended.is_none() && began.elapsed() < Duration::from_secs(20),
-                "{} does not start",
-                kind.program
+                "{} does not start: {}",
+                kind.program,
+                std::fs::read_to_string(&log).unwrap()
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

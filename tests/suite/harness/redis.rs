@@ -3,6 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Programs to try, unless `BATON_REDIS_SERVER` names one.
@@ -10,6 +11,10 @@ const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
 /// Maximum time for the start of a server.
 const START: Duration = Duration::from_secs(20);
+
+/// First port and number of ports of [`free_port`].
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u32 = 12_000;
 
 /// A server on a port of its own. Dropping it kills the server.
 pub struct RedisServer {
@@ -268,11 +273,16 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// A port without a listener.
+/// A port without a listener, which other programs do not take before the caller's program listens.
+///
+/// The ports are below those that systems choose for connections and for listeners on port 0.
 pub fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0))
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    // Test runners start processes with consecutive ids at the same time.
+    let first = std::process::id().wrapping_mul(64);
+    (0..PORTS)
+        .map(|_| first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed)) % PORTS)
+        .map(|port| FIRST_PORT + u16::try_from(port).unwrap())
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
         .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
 }
