@@ -342,25 +342,24 @@ def schema(agent, programs):
 def plan_edited(agent, programs):
     """A plan edited in the editor ends plan mode."""
     plan = {"text": "A plan.", "calls": [{"name": "ExitPlanMode", "arguments": {"plan": "Do it."}}]}
-    # The plan is in a file that the harness names to the model.
-    writes = "f=$(grep -rhoE '/[^ \"\\\\]*/plans/[a-z0-9-]+[.]md' ~/.claude/projects | head -1); mkdir -p ${f%/*}; echo 'Do it.' > $f"
+    # The plan is in a file that the harness names to the model. Without it no editor opens.
+    finds = "grep -rhoE '/[^ \"\\\\]*/plans/[a-z0-9-]+[.]md' ~/.claude/projects | head -1"
+    writes = f"until f=$({finds}); [ \"$f\" ]; do sleep 0.1; done; mkdir -p ${{f%/*}}; echo 'Do it.' > $f"
     script = [loads("ExitPlanMode"), shell(writes, 0), plan, looks(agent, 1), hands_over(1), looks(agent, 2), says("It is done.")]
     with Scene(agent, programs, script=script) as stage:
-        editor = stage.folder / "editor"
-        editor.write_text('#!/bin/sh\necho "EDITED-BY-THE-USER" >> "$1"\n')
+        editor, started = stage.folder / "editor", stage.folder / "started"
+        editor.write_text(f'#!/bin/sh\n: > "{started}"\necho "EDITED-BY-THE-USER" >> "$1"\n')
         editor.chmod(0o755)
         stage.more = {"EDITOR": str(editor), "VISUAL": str(editor)}
         screen = stage.screen(("--permission-mode", "plan"))
         stage.submit(f"Plan it: {FIRST}.")
-        stage.wait_for(lambda: "Exit plan mode?" in screen.text() or "ready to execute" in screen.text(), "no plan is shown")
+        stage.wait_for(lambda: "ready to execute" in screen.text(), "no plan is shown")
         screen.settle()
-        for _ in range(3):  # The dialog may not listen yet.
-            screen.press(b"\x07")
-            screen.settle(3, limit=8)
-            if "EDITED-BY-THE-USER" in screen.text():
-                break
+        stage.press_until(b"\x07", started.exists, "the editor does not start")
+        stage.wait_for(lambda: "EDITED-BY-THE-USER" in screen.text(), "what was edited is not shown")
         screen.settle()
-        screen.press(b"\r")
+        seen = len(stage.requests())
+        stage.press_until(b"\r", lambda: len(stage.requests()) > seen, "the plan is not accepted")
         stage.wait_for(lambda: over(stage), "the plan is not carried out")
         check(any("EDITED-BY-THE-USER" in texts(row) for row in stage.requests()), "the model does not see what was edited")
         for row in said_by(stage, "Go on with step 1."):

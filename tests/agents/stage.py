@@ -137,24 +137,32 @@ class Stage:
         return self.shown
 
     def submit(self, line, confirm=b""):
-        """Types a line, and waits for the request that it makes; Enter again where the first one was lost."""
+        """Types a line, and waits for the request that it makes."""
         seen = len(self.requests())
         self.shown.press(b"\x15")  # What an interrupt has put back into the input goes.
         self.shown.type(line if line.startswith("/") else self.agent.lead + line)
         if confirm:
             time.sleep(1)
             self.shown.press(confirm)
+        what = f"`{line.split()[0]}` makes no request: {self.shown.text()[-200:]}"
+        self.press_again(b"\r", lambda: len(self.requests()) > seen, what, 30)
+
+    def press_until(self, keys, holds, what):
+        self.shown.press(keys)
+        self.press_again(keys, holds, what)
+
+    def press_again(self, keys, holds, what, seconds=60):
+        """Waits until something holds, and presses keys every 8 s: a screen may not have listened yet."""
         began = time.monotonic()
-        again = False
 
-        def arrived():
-            nonlocal again
-            if not again and time.monotonic() - began > 8:
-                again = True
-                self.shown.press(b"\r")
-            return len(self.requests()) > seen
+        def reached():
+            nonlocal began
+            if time.monotonic() - began > 8:
+                began = time.monotonic()
+                self.shown.press(keys)
+            return holds()
 
-        self.wait_for(arrived, f"`{line.split()[0]}` makes no request: {self.shown.text()[-200:]}", 30)
+        self.wait_for(reached, what, seconds)
 
     def wait_for(self, holds, what, seconds=60):
         until = time.monotonic() + seconds
