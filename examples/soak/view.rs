@@ -3,8 +3,10 @@
 
 use std::collections::HashSet;
 
+use baton_core::marker::note;
 use baton_strict::{Received, Role};
 use serde_json::Value;
+use uuid::Uuid;
 
 /// Characters of a carry-over prompt by which it is recognised.
 const BEGINNING: usize = 160;
@@ -12,6 +14,14 @@ const BEGINNING: usize = 160;
 const OPEN: &str = "[[handoff-resume:";
 const CLOSE: &str = "[[/handoff-resume:";
 const NOTE: &str = "[[handoff-note:";
+
+/// Tags of prompts, and the words that the agent is shown in place of them.
+const SHOWN: [(&str, &str); 4] = [
+    ("<handoff-context>\n", "*Context of the handoff:*\n\n"),
+    ("\n</handoff-context>\n", "\n\n*End of the context.*\n"),
+    ("<carried-over>\n", "*Carried over:*\n\n"),
+    ("\n</carried-over>", "\n\n*End of what is carried over.*"),
+];
 
 /// A numbered marker in a text: `~u12~` of a user, `~r12~` of a tool, `~a12~` of the model, `~c12~` of a carry-over prompt.
 pub type Marker = (u8, u64);
@@ -110,8 +120,8 @@ impl Expected {
         if seen.is_cut_since(self) {
             return Verdict::CutSince;
         }
-        if self.cut.as_ref().is_some_and(|cut| !has(cut)) {
-            return Verdict::Lost(format!("not cut at {}: {}", self.id, seen.summary()));
+        if let Some(cut) = self.cut.as_ref().filter(|cut| !has(cut)) {
+            return Verdict::Lost(format!("not cut at {} ({cut:?}): {}", self.id, seen.summary()));
         }
         if self.cut.is_none()
             && let Some(other) = self.others.iter().find(|other| has(other))
@@ -253,15 +263,17 @@ fn read_answer(text: &str, all: &mut Vec<Marker>, shown: &mut Vec<Shown>) {
             return all.extend(markers(rest));
         };
         all.extend(markers(&rest[..at]));
-        let is_note = rest[at..].starts_with(NOTE);
-        let begin = at + if is_note { NOTE.len() } else { OPEN.len() };
-        let id = rest[begin..].get(..36).unwrap_or_default().to_owned();
-        rest = &rest[begin..];
-        if is_note {
-            let of = shown.iter_mut().filter(|one| one.id == id);
-            of.for_each(|one| one.notes += 1);
+        if rest[at..].starts_with(NOTE) {
+            let undoes = |one: &&mut Shown| {
+                let id = Uuid::parse_str(&one.id).unwrap_or_default();
+                !id.is_nil() && rest[at..].starts_with(&note::line(id))
+            };
+            shown.iter_mut().filter(undoes).for_each(|one| one.notes += 1);
+            rest = &rest[at + NOTE.len()..];
             continue;
         }
+        rest = &rest[at + OPEN.len()..];
+        let id = rest.get(..36).unwrap_or_default().to_owned();
         let end = rest.find(CLOSE).unwrap_or(rest.len());
         // The block's own lines precede an empty one.
         let of_prompt = markers(&rest[..end])
@@ -271,6 +283,9 @@ fn read_answer(text: &str, all: &mut Vec<Marker>, shown: &mut Vec<Shown>) {
         let prompt = rest[..end]
             .split_once("\n\n")
             .map_or("", |(_, prompt)| prompt.trim());
+        let prompt = SHOWN.iter().fold(prompt.to_owned(), |prompt, (tag, words)| {
+            prompt.replace(words, tag)
+        });
         shown.push(Shown {
             id,
             numbers,
