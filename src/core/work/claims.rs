@@ -364,7 +364,7 @@ mod tests {
             "已提交。",
             "コミットしました。",
         ] {
-            let end = check(&[commit.clone()], &[], text);
+            let end = check(std::slice::from_ref(&commit), &[], text);
             assert_eq!(
                 end,
                 contradicted("the last run of `git commit` failed in turn 4"),
@@ -390,7 +390,7 @@ mod tests {
             "Noch nicht committet.",
             "尚未提交，不要说已提交。",
         ] {
-            assert_eq!(check(&[commit.clone()], &[], text), [], "{text}");
+            assert_eq!(check(std::slice::from_ref(&commit), &[], text), [], "{text}");
         }
         let claim = "The parser is committed.";
         let earlier = effect("git commit -m y", 3, Some(true));
@@ -414,7 +414,11 @@ mod tests {
             assert_eq!(check(&effects, &[], claim), [], "{effects:?}");
         }
         assert_eq!(
-            check(&[commit.clone()], &["for d in a b; do git commit; done"], claim),
+            check(
+                std::slice::from_ref(&commit),
+                &["for d in a b; do git commit; done"],
+                claim
+            ),
             []
         );
         assert_eq!(
