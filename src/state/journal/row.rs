@@ -89,9 +89,10 @@ impl ExchangeRow {
 pub(super) fn unsent_tokens(received: u64, window: Option<u64>, sent: Option<u64>) -> i64 {
     let tokens = |bytes: u64| i64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(i64::MAX);
     let Some(sent) = sent else { return 0 };
-    // A request larger than the window would have been refused, so the excess could not have been sent.
-    let sendable =
-        tokens(received).min(window.map_or(i64::MAX, |window| i64::try_from(window).unwrap_or(i64::MAX)));
+    let window = window.map_or(i64::MAX, |window| i64::try_from(window).unwrap_or(i64::MAX));
+    // A request larger than the window would have been refused, so the excess could not have been sent. A sent
+    // request proves a larger window.
+    let sendable = tokens(received).min(window.max(tokens(sent)));
     sendable.saturating_sub(tokens(sent))
 }
 
@@ -413,4 +414,28 @@ pub(super) fn legs(conn: &Connection, seq: i64) -> rusqlite::Result<Vec<LegDetai
 pub(super) fn json<T: DeserializeOwned>(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<Option<T>> {
     let text: Option<String> = row.get(column)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unsent_tokens;
+
+    #[test]
+    fn the_excess_over_the_window_counts_only_if_it_was_not_sent() {
+        let window = Some(1_000);
+        for (received, sent, unsent) in [
+            (2_000, 400, 400),
+            (8_000, 400, 900),
+            // The provider got all of it, with a little from baton.
+            (8_000, 8_040, -10),
+            (8_000, 8_000, 0),
+        ] {
+            assert_eq!(
+                unsent_tokens(received, window, Some(sent)),
+                unsent,
+                "{received} {sent}"
+            );
+        }
+        assert_eq!(unsent_tokens(8_000, window, None), 0);
+    }
 }
