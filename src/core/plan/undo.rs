@@ -13,7 +13,7 @@ pub struct UndoQuery<'a> {
     pub id: Option<&'a str>,
     pub principal: &'a str,
     pub records: &'a Records,
-    /// Context window of the model.
+    /// Context window of the model; `None` if unknown, which any history fits into.
     pub window: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl PlannedRequest<'_> {
     }
 
     /// Handoff to undo, or whose undo to revert: the last undone one, else the active one.
-    fn undo_target(&self, id: Option<&str>) -> Option<HandoffId> {
+    pub fn undo_target(&self, id: Option<&str>) -> Option<HandoffId> {
         let (undone, active) = (&self.pin.undone, self.pin.active_id());
         let Some(id) = id else {
             // A second `undo` without an id reverts the first one.
@@ -95,7 +95,8 @@ impl PlannedRequest<'_> {
         if let Some(over) = over.filter(|over| *over > 0) {
             let (tokens, over) = (short(tokens), short(over));
             return Ok(refused(format!(
-                "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
+                "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds. If its \
+                 window is larger, set it in the config (`handoff.windows`)."
             )));
         }
         let in_force = before.as_ref().map(|before| before.id);

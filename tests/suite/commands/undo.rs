@@ -1,15 +1,18 @@
 //! `::handoff undo`: the transcript is whole again, or cut by the handoff before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_core::nudge::Windows;
+use baton_llm::state::config::Config;
+use baton_llm::state::files::documents::{DocumentSettings, DocumentWriter};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::json as value;
 
 use super::{SECOND, WHOLE, opened, sent};
-use crate::harness::memory;
 use crate::harness::texts::assert_contains;
+use crate::harness::{self, memory};
 use crate::matrix::fixture::{Fixture, carry, thought};
 use crate::matrix::talk::Talk;
 use crate::matrix::variants::{self, Variant, on_every_wire};
@@ -48,8 +51,35 @@ async fn an_undo_over_the_window_is_refused() {
     let text = talk.command("::handoff undo").await;
     assert_contains(&text, "nothing was undone");
     assert_contains(&text, "more than its window holds");
+    assert_contains(&text, "`handoff.windows`");
     talk.says("Go on.", thought("Next.")).await;
     assert_eq!(talk.sent(), [carry().as_str(), "a: Fresh.", "u: Go on."]);
+    talk.assert_clean();
+}
+
+/// A history that the provider has accepted fits, even if the known window is smaller.
+#[tokio::test]
+async fn an_accepted_history_over_the_window_is_restored() {
+    let dir = harness::temp();
+    let store = harness::sqlite(dir.path());
+    let mut config = harness::config("http://127.0.0.1:1");
+    config.state_dir = dir.path().to_owned();
+    let writer = DocumentWriter::start(DocumentSettings::from_config(&config), store.clone());
+    let mut stage = Fixture::new(variants::ANTHROPIC, []).await;
+    let documents = writer.clone();
+    let narrow = |config: &mut Config| {
+        config.handoff.windows = Windows::with(vec![("claude-strict".to_owned(), 2_000)]);
+        config.handoff.thresholds.nudge_at = 0.0;
+    };
+    stage.restart_by(store, narrow, |mut app| {
+        app.documents = documents;
+        app
+    });
+    let mut talk = Talk::opened(stage);
+    talk.history[0] = talk.user(&"Mend the importer. ".repeat(1_000));
+    talk.hands_over("Go on.").await;
+    assert!(writer.flush(Duration::from_secs(20)).await);
+    assert_contains(&talk.command("::handoff undo").await, "whole history again");
     talk.assert_clean();
 }
 

@@ -143,8 +143,7 @@ pub(super) async fn step(
 /// Undoes a handoff, or reverts its undo.
 async fn undo(exchange: &Exchange, id: Option<&str>) -> StoreResult<CommandReply> {
     let (ctx, plan) = (&exchange.ctx, exchange.plan());
-    let model = plan.reading.view.facts.model.as_deref();
-    let window = window_of(&exchange.app, ctx, model.unwrap_or_default());
+    let window = window_without(exchange, plan.undo_target(id)).await;
     let undo = |records: &Records| {
         plan.undo(&UndoQuery {
             id,
@@ -166,6 +165,31 @@ async fn undo(exchange: &Exchange, id: Option<&str>) -> StoreResult<CommandReply
         }
     }
     Ok(reply)
+}
+
+/// Window of the request's model, for the history before a handoff.
+///
+/// A history that the provider accepted before the handoff fits, even if the known window is smaller.
+async fn window_without(exchange: &Exchange, target: Option<HandoffId>) -> Option<u64> {
+    let (app, ctx) = (&exchange.app, &exchange.ctx);
+    let model = exchange.offered.view().facts.model.clone().unwrap_or_default();
+    let window = window_of(app, ctx, &model)?;
+    let Some(target) = target.filter(|_| app.documents.is_on()) else {
+        return Some(window);
+    };
+    let record = documents::find(app.sessions.store(), &ctx.principal, target).await;
+    let document = record
+        .ok()
+        .flatten()
+        .and_then(|record| documents::document_of(&record));
+    let document = document.filter(|document| document.model.as_deref() == Some(&*model));
+    let accepted = document
+        .and_then(|document| document.context)
+        .map(|context| context.used);
+    match accepted {
+        Some(accepted) if accepted > window => app.config.handoff.windows.holding(&model, accepted),
+        _ => Some(window),
+    }
 }
 
 /// Continues after the handoff that a user names, which makes it active again.
