@@ -54,8 +54,7 @@ impl GitEnds {
         };
         let is_idle = |row: &NamedWords| {
             let ran = command.matches(&format!("git {}", row.name)).count();
-            let said = lines(text).filter(|line| begins(line, &row.words)).count();
-            (1..=said).contains(&ran)
+            ran > 0 && lines(text).filter(|line| begins(line, &row.words)).count() >= ran
         };
         let is_only = command.matches("git ").count() == 1 && !command.contains("git log");
         Self {
