@@ -2,6 +2,8 @@
 
 mod hand_over;
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use self::hand_over::{HandoffTrigger, NONE_WAITS, restored_draft};
@@ -26,6 +28,9 @@ use baton_core::plan::{Known, Records, UndoQuery, handoff_to_resume, resumed_tex
 use baton_core::record::{HandoffId, HandoffStatus};
 use baton_core::response::AnswerOpening;
 use baton_core::rewrite::untooled::ToolOmission;
+
+/// Maximum wait of an undo for the document of the handoff.
+const DOCUMENT_WAIT: Duration = Duration::from_secs(2);
 
 /// Outcome of a command.
 pub(super) enum CommandStep {
@@ -177,6 +182,8 @@ async fn window_without(exchange: &Exchange, target: Option<HandoffId>) -> Optio
     let Some(target) = target.filter(|_| app.documents.is_on()) else {
         return Some(window);
     };
+    // The document of a handoff is written after it, and an undo may follow at once.
+    app.documents.flush(DOCUMENT_WAIT).await;
     let record = documents::find(app.sessions.store(), &ctx.principal, target).await;
     let document = record
         .ok()
