@@ -170,6 +170,7 @@ async fn a_subdirectorys_instructions_outlive_every_cut() {
         message("user", &["Go on."]),
     ];
     let mut talk = begun(ANTHROPIC).await;
+    talk.is_claude_code();
     let kept = format!("{nested}\n\n{left}");
     let mut now = history.to_vec();
     for _ in 0..2 {

@@ -308,22 +308,6 @@ pub fn may_end_with(line: &str, is: impl Fn(&[&str]) -> bool) -> bool {
     })
 }
 
-/// Whether a line certainly prints only its own words or none.
-///
-/// Builds and tests run code of the repository, which may print anything.
-pub fn prints_own_text(line: &str) -> bool {
-    // A line with one of these may print words that it does not contain as such, or the words of a reminder.
-    const MAY_SPELL: [&str; 5] = ["$", "`", "\\", "<", "reminder"];
-    let own = |step: &Step<'_>| {
-        let name = name_of_program(step.plain);
-        matches!(name, "" | "cd") || WORDS.quiet.contains(&name)
-    };
-    !may_hide(line)
-        && !prints_stored_text(line)
-        && !MAY_SPELL.iter().any(|sign| line.contains(sign))
-        && steps(line).iter().all(own)
-}
-
 /// Whether a line runs checks of one purpose more than once, even after a here-document or in a loop.
 pub fn checks_again(line: &str) -> bool {
     let steps = line.split(['\n', ';', '&', '|']);

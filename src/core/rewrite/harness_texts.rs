@@ -5,16 +5,17 @@
 //! block before the model's next turn counts as typed by the user, whatever its beginning. So does one in a
 //! turn with other words. In a result, only blocks count that its tool cannot have printed.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 
 use memchr::memmem;
 
 use crate::agents::reminders::{self, StateReminder};
-use crate::agents::speakers::{self, SpeakerSettings};
+use crate::agents::speakers::{self, AgentsCall, SpeakerSettings};
 use crate::agents::tools::PLANS;
 use crate::agents::wordings::UserText;
 use crate::text::{Span, cost, json};
-use crate::transcript::{SaidPart, ToolUse, Transcript};
+use crate::transcript::{AgentKind, SaidPart, ToolUse, Transcript};
 use crate::wire::TurnPart;
 use crate::wire::view::{Role, TurnPartKind, View};
 
@@ -67,6 +68,8 @@ struct HarnessReader<'v> {
     found: Vec<HarnessText>,
     is_opening: bool,
     turns: UsersTurns,
+    /// Read only if a result has reminders.
+    agent: OnceCell<&'static str>,
 }
 
 /// Reads the harness's messages of a transcript in order, each with whether it still holds.
@@ -80,6 +83,7 @@ pub(super) fn read(view: &View, until: Option<(usize, usize)>, tags: &[String]) 
         found: Vec::new(),
         is_opening: true,
         turns: UsersTurns::default(),
+        agent: OnceCell::new(),
     };
     let mut said = transcript.said_by(SpeakerSettings::tagged(tags));
     let leading = view.leading();
@@ -178,7 +182,13 @@ impl<'v> HarnessReader<'v> {
         }
         let text = said.part.text();
         // Only if the tool cannot have printed the block itself.
-        let blocks = speakers::reminders(&used.call.named(), &used.call.given(), &text);
+        let (name, arguments) = (used.call.named(), used.call.given());
+        let call = AgentsCall {
+            agent: self.agent(),
+            name: &name,
+            arguments: &arguments,
+        };
+        let blocks = speakers::reminders(&call, &text);
         let mut rest = blocks.unwrap_or_default();
         while let Some(reminder) = StateReminder::of_reminder(rest).filter(|_| rest.starts_with(OPENS)) {
             let close = match reminder.is_plain {
@@ -191,6 +201,14 @@ impl<'v> HarnessReader<'v> {
             self.push(turn, TextPosition::Text(block.to_owned()), Some(reminder));
             rest = after.trim_start();
         }
+    }
+
+    /// Name of the agent; empty in doubt.
+    fn agent(&self) -> &'static str {
+        self.agent.get_or_init(|| {
+            let agent = Transcript::from_view(self.view).certain_agent();
+            agent.map_or("", AgentKind::name)
+        })
     }
 
     fn system_turn(&mut self, turn: usize) {

@@ -74,7 +74,7 @@ fn step(at: usize, kind: u8) -> Vec<Value> {
 }
 
 fn reading(messages: &[Value]) -> RequestReading {
-    let body = json!({"max_tokens": 9, "messages": messages}).to_string();
+    let body = json!({"max_tokens": 9, "system": "You are Claude Code.", "messages": messages}).to_string();
     RequestReading::new(&anthropic::WIRE, &body.into(), Operation::Generate).unwrap()
 }
 

@@ -117,6 +117,22 @@ impl<'a> Transcript<'a> {
         AgentKind::from_texts(&texts)
     }
 
+    /// The agent that certainly sends this; `None` in doubt.
+    pub fn certain_agent(&self) -> Option<AgentKind> {
+        let Surroundings { system, tools } = self.surroundings();
+        let mut prompts: Vec<_> = system.iter().flat_map(SystemPrompt::texts).collect();
+        let leading = self
+            .turns()
+            .take_while(|turn| matches!(turn.role, Role::System | Role::Tools));
+        let leading = leading.filter(|turn| turn.role == Role::System);
+        prompts.extend(
+            leading
+                .flat_map(|turn| turn.parts())
+                .flat_map(|part| part.texts()),
+        );
+        AgentKind::certain(prompts, &tools)
+    }
+
     /// The goal of the agent's session. `tags` lists further beginnings of harness text.
     pub fn goal(&self, tags: &[String]) -> SessionGoal {
         goal::of(self.turns(), tags)
@@ -143,9 +159,13 @@ impl<'a> Transcript<'a> {
     /// A reader of the speakers in all turns, beginning with the first.
     pub fn said_by<'s>(&self, settings: SpeakerSettings<'s>) -> SaidReader<'s, 'a> {
         let words = speakers::INTERJECTION.trim_end().as_bytes();
+        let interjected = memmem::find(&self.view.body, words).is_some();
+        let replied = speakers::may_have_replies(&self.view.body);
+        let agent = (interjected || replied).then(|| self.certain_agent());
         let results = UsersResults {
-            interjected: memmem::find(&self.view.body, words).is_some(),
-            replied: speakers::may_have_replies(&self.view.body),
+            interjected,
+            replied,
+            agent: agent.flatten().map_or("", AgentKind::name),
         };
         SaidReader::new(settings, results)
     }

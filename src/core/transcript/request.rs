@@ -159,6 +159,11 @@ fn offered(body: &[u8], tools: Span) -> Vec<OfferedTool<'_>> {
 }
 
 impl<'a> OfferedTool<'a> {
+    /// The definition as it was sent.
+    pub(super) fn raw(&self) -> &'a [u8] {
+        self.span.of(self.body)
+    }
+
     /// The tools of an item that changes the set of tools.
     pub(super) fn of_item(body: &'a [u8], item: Span) -> Vec<Self> {
         json::get(body, item, "tools").map_or(Vec::new(), |tools| offered(body, tools))

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::part::{ToolCall, TranscriptPart, TranscriptPartKind, TranscriptTurn};
 use super::tool_use::{CallPairing, ToolUse};
 use crate::agents::speakers::{
-    self, REPLY_BEGINNING, RESULT_BEGINNING, SpeakerSettings, Speakers, Spoken, TurnPiece,
+    self, AgentsCall, REPLY_BEGINNING, RESULT_BEGINNING, SpeakerSettings, Speakers, Spoken, TurnPiece,
 };
 use crate::agents::wordings::UserText;
 use crate::redact;
@@ -63,6 +63,8 @@ pub(super) struct UsersResults {
     pub(super) interjected: bool,
     /// In place of a tool's output.
     pub(super) replied: bool,
+    /// Name of the agent; empty in doubt.
+    pub(super) agent: &'static str,
 }
 
 impl<'s, 'a> SaidReader<'s, 'a> {
@@ -90,11 +92,11 @@ impl<'s, 'a> SaidReader<'s, 'a> {
             && let Some(result) = all.iter_mut().rfind(is_result)
             && let Some(used) = result.used
         {
-            interject(result, &used.call);
+            interject(self.results.agent, result, &used.call);
         }
         for result in all.iter_mut().filter(|_| self.results.replied) {
             if let (TranscriptPartKind::Result(answer), Some(used)) = (result.part.kind, result.used) {
-                reply(result, &used.call, answer.error);
+                reply(self.results.agent, result, &used.call, answer.error);
             }
         }
         all
@@ -114,25 +116,42 @@ impl<'s, 'a> SaidReader<'s, 'a> {
 }
 
 /// Adds the user's messages at the end of a result, unless the tool's output could itself end in those words.
-fn interject(result: &mut SaidPart<'_>, call: &ToolCall<'_>) {
-    let text = result.part.text();
-    let typed = speakers::interjected(&text);
-    if !typed.is_empty() && !speakers::may_print_stored_text(&call.named(), &call.given(), &text) {
-        let by = UserText::User;
-        let ranges = typed.into_iter().map(|one| one.typed);
-        result.spoken = ranges.map(|range| Spoken { by, range }).collect();
-        result.text = text.into();
+fn interject(agent: &str, result: &mut SaidPart<'_>, call: &ToolCall<'_>) {
+    let [text] = result.part.texts()[..] else {
+        return;
+    };
+    let text = text.get();
+    let (name, arguments) = (call.named(), call.given());
+    let call = AgentsCall {
+        agent,
+        name: &name,
+        arguments: &arguments,
+    };
+    let typed = speakers::interjected(&call, &text).into_iter();
+    let typed = typed.filter(|one| one.is_certain).map(|one| Spoken {
+        by: UserText::User,
+        range: one.typed,
+    });
+    result.spoken.extend(typed);
+    if !result.spoken.is_empty() {
+        result.text = text;
     }
 }
 
 /// Sets the user's words in a result that the agent wrote in place of the tool's output.
-fn reply(result: &mut SaidPart<'_>, call: &ToolCall<'_>, failed: Option<bool>) {
+fn reply(agent: &str, result: &mut SaidPart<'_>, call: &ToolCall<'_>, failed: Option<bool>) {
     let texts = result.part.texts();
     let beginning = texts.first().map(|text| text.beginning(REPLY_BEGINNING));
     if !beginning.is_some_and(|beginning| speakers::may_be_reply(&beginning)) {
         return;
     }
-    let replies = speakers::replies(&call.named(), &call.given(), failed, &result.part.text());
+    let (name, arguments) = (call.named(), call.given());
+    let call = AgentsCall {
+        agent,
+        name: &name,
+        arguments: &arguments,
+    };
+    let replies = speakers::replies(&call, failed, &result.part.text());
     if replies.is_empty() {
         return;
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::fixture::{Fixture, fresh, handoff, thought};
 use super::variants::{Answer, Variant};
+use crate::agents::CLAUDE_CODE;
 use crate::harness::RawResponse;
 use crate::harness::texts::{assert_begins, assert_contains};
 
@@ -102,9 +103,23 @@ impl Talk {
     /// Gives the agent's tool this name.
     pub fn has_tool(&mut self, name: &str) {
         let name = Value::from(name).to_string();
+        let before = std::mem::replace(&mut self.edit, Box::new(|_| ()));
         self.edit = Box::new(move |body| {
+            before(body);
             let renamed = body.to_string().replace("\"read_file\"", &name);
             *body = serde_json::from_str(&renamed).unwrap();
+        });
+    }
+
+    /// Introduces the agent as Claude Code, and describes its tool like those of Claude Code.
+    pub fn is_claude_code(&mut self) {
+        let before = std::mem::replace(&mut self.edit, Box::new(|_| ()));
+        self.edit = Box::new(move |body| {
+            before(body);
+            let told = body.to_string();
+            let told = told.replace("You are an agent.", CLAUDE_CODE);
+            let told = told.replace("\"Reads.\"", "\"Takes run_in_background, prints like cat -n.\"");
+            *body = serde_json::from_str(&told).unwrap();
         });
     }
 

@@ -20,9 +20,7 @@ use self::blocks::Invocation;
 use super::wordings::{self, UserText};
 use super::{goals, user_shell};
 
-pub use self::interjected::{
-    INTERJECTION, Interjection, in_reminder, interjected, may_print_stored_text, reminders,
-};
+pub use self::interjected::{AgentsCall, INTERJECTION, Interjection, in_reminder, interjected, reminders};
 pub use self::replies::{REPLY_BEGINNING, may_be_reply, may_have_replies, replies};
 
 /// Beginning of a result that the text of a skill follows (Claude Code).

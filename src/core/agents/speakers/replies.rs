@@ -1,8 +1,8 @@
 //! The user's words in results of calls: `replies.toml`.
 //!
 //! The user refuses a call and says why, or answers the model's questions. The agent writes the result itself, but a
-//! file or a server may imitate it. So it must be the whole result, of one of the agent's own tools, with the error flag
-//! that the agent sets. An answer must repeat the question that the call asked.
+//! file or a server may imitate it. So it must be the whole result, of one of the tools of an agent that is recognized, with
+//! the error flag that the agent sets. An answer must repeat the question that the call asked.
 
 use std::sync::LazyLock;
 
@@ -11,6 +11,7 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::AgentsCall;
 use crate::agents::tools::{self, ToolKind};
 use crate::text::table;
 
@@ -33,6 +34,7 @@ struct ReplyForms {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RemarkForm {
+    agents: Vec<&'static str>,
     tools: Vec<&'static str>,
     begins: Vec<&'static str>,
     ends: Vec<&'static str>,
@@ -43,6 +45,7 @@ struct RemarkForm {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnswerForm {
+    agents: Vec<&'static str>,
     tools: Vec<&'static str>,
     begins: Vec<&'static str>,
     ends: Vec<&'static str>,
@@ -61,6 +64,7 @@ struct AnswerForm {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonForm {
+    agents: Vec<&'static str>,
     tools: Vec<&'static str>,
     /// Beginning of words that the user typed in addition to a choice.
     note: &'static str,
@@ -103,21 +107,26 @@ pub fn may_be_reply(beginning: &str) -> bool {
 /// Returns the user's words in the result of a call, in order.
 ///
 /// `failed` is the wire's error flag; `None` if the wire has none.
-pub fn replies(name: &str, arguments: &str, failed: Option<bool>, result: &str) -> Vec<UsersReply> {
-    let has = |tools: &[&str]| tools.contains(&name);
-    let mut remarks = FORMS.remarks.iter().filter(|form| has(&form.tools));
-    if let Some(typed) = remarks.find_map(|form| form.read(name, failed, result)) {
+pub fn replies(call: &AgentsCall<'_>, failed: Option<bool>, result: &str) -> Vec<UsersReply> {
+    let is_of = |agents: &[&str], tools: &[&str]| agents.contains(&call.agent) && tools.contains(&call.name);
+    let mut remarks = FORMS
+        .remarks
+        .iter()
+        .filter(|form| is_of(&form.agents, &form.tools));
+    if let Some(typed) = remarks.find_map(|form| form.read(call.name, failed, result)) {
         return vec![UsersReply::new(typed, "")];
     }
-    let mut answers = FORMS.answers.iter().filter(|form| has(&form.tools));
-    let json = || {
-        FORMS
-            .json
-            .read(arguments, result)
-            .filter(|_| has(&FORMS.json.tools))
+    let mut answers = FORMS
+        .answers
+        .iter()
+        .filter(|form| is_of(&form.agents, &form.tools));
+    let json = &FORMS.json;
+    let in_json = || {
+        let is_own = is_of(&json.agents, &json.tools);
+        is_own.then(|| json.read(call.arguments, result)).flatten()
     };
-    let found = answers.find_map(|form| form.read(arguments, result));
-    found.or_else(json).unwrap_or_default()
+    let found = answers.find_map(|form| form.read(call.arguments, result));
+    found.or_else(in_json).unwrap_or_default()
 }
 
 /// The rest of a result after one of these beginnings, up to the last of these ends.
@@ -249,8 +258,24 @@ mod tests {
     const OPENCODE: &str =
         "The user rejected permission to use this specific tool call with the following feedback: ";
 
+    /// A call of the agent whose tool has this name.
+    fn call<'c>(name: &'c str, arguments: &'c str) -> AgentsCall<'c> {
+        let agent = match name.trim_start_matches("mcp__x__") {
+            "exit_plan_mode" | "ask_user" => "gemini-cli",
+            "ask_user_question" => "qwen-code",
+            "request_user_input" => "codex",
+            name if name.starts_with(char::is_lowercase) => "opencode",
+            _ => "claude-code",
+        };
+        AgentsCall {
+            agent,
+            name,
+            arguments,
+        }
+    }
+
     fn typed(name: &str, failed: Option<bool>, result: &str) -> Vec<String> {
-        let all = replies(name, "{}", failed, result).into_iter();
+        let all = replies(&call(name, "{}"), failed, result).into_iter();
         all.map(|reply| reply.typed).collect()
     }
 
@@ -277,6 +302,13 @@ mod tests {
             ),
         ] {
             assert_eq!(typed(name, failed, &result), ["Paint it red."], "{name} {result}");
+            for agent in ["", "cline"] {
+                let call = AgentsCall {
+                    agent,
+                    ..call(name, "{}")
+                };
+                assert_eq!(replies(&call, failed, &result), [], "{agent} {name} {result}");
+            }
             assert!(may_have_replies(
                 json!({"content": result}).to_string().as_bytes()
             ));
@@ -315,7 +347,7 @@ mod tests {
     }
 
     fn answered(name: &str, arguments: &Value, result: &str) -> Vec<(String, String)> {
-        let all = replies(name, &arguments.to_string(), Some(false), result).into_iter();
+        let all = replies(&call(name, &arguments.to_string()), Some(false), result).into_iter();
         all.map(|reply| (reply.asked, reply.typed)).collect()
     }
 
