@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use super::RequestContext;
 use super::fault::{Code, Fault};
-use super::route::{Route, stored_response};
+use super::route::{self, Route, stored_response};
 use super::upstream::Upstream;
 use crate::state::config::{Config, UpstreamConfig};
 use crate::state::store::Store;
@@ -28,6 +28,37 @@ const LISTS: &[&str] = &[
     "/api/ps",
     "/api/version",
 ];
+
+/// Directories of APIs, before `/v1/messages`, `/chat/completions` and the like. A star is one name.
+///
+/// With another one, a path may mean something else to the server: it may route by it, or take the rest for a parameter.
+const DIRECTORIES: &[&str] = &[
+    "",
+    "/v1",
+    "/api",
+    "/api/v1",
+    "/v1beta/openai",
+    "/openai",
+    "/openai/v1",
+    "/openai/deployments/*",
+    "/backend-api/codex",
+    "/endpoints/*",
+    "/serving-endpoints/*",
+];
+
+/// Versions of Google's APIs.
+const VERSIONS: &[&str] = &["/v1beta1", "/v1beta", "/v1alpha", "/v1", ""];
+
+/// Directories of models after the version, including those of Vertex.
+const PUBLISHERS: &[&str] = &[
+    "",
+    "/publishers/*",
+    "/projects/*/locations/*",
+    "/projects/*/locations/*/publishers/*",
+];
+
+/// Directory of Anthropic's API at the upstream of this name.
+const ANTHROPICS: (&str, &str) = ("azure", "/anthropic");
 
 /// Path that describes a model (Ollama), requested with `POST`.
 const SHOW: &str = "/api/show";
@@ -71,7 +102,8 @@ pub(super) fn check(parts: &Parts, route: &Route, upstream: &Upstream) -> Result
             "the config of this upstream names another project",
         ));
     }
-    let asks_model = *method == Method::POST && (route.operation.is_some() || path == SHOW);
+    let is_call = || route.operation.is_some() && is_of_api(&route.upstream, path);
+    let asks_model = *method == Method::POST && (is_call() || path == SHOW);
     let is_list = |list: &str| {
         path.strip_prefix(list)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -84,6 +116,28 @@ pub(super) fn check(parts: &Parts, route: &Route, upstream: &Upstream) -> Result
         true => Ok(()),
         false => Err(Code::PATH.into()),
     }
+}
+
+/// Whether the directory of a call's path is that of an API.
+fn is_of_api(upstream: &str, path: &str) -> bool {
+    let Some(directory) = route::directory(path) else {
+        return false;
+    };
+    let is_listed = |list: &[&str], directory: &str| list.iter().any(|form| has_form(directory, form));
+    let mut versions = VERSIONS
+        .iter()
+        .filter_map(|version| directory.strip_prefix(version));
+    is_listed(DIRECTORIES, directory)
+        || (upstream, directory) == ANTHROPICS
+        || (path.contains(':') && versions.any(|rest| is_listed(PUBLISHERS, rest)))
+}
+
+/// Whether a directory has these names. A star is any name.
+fn has_form(directory: &str, form: &str) -> bool {
+    let names = directory.split('/');
+    let mut pairs = names.zip(form.split('/'));
+    directory.matches('/').count() == form.matches('/').count()
+        && pairs.all(|(name, form)| name == form || (form == "*" && !name.is_empty()))
 }
 
 fn path(target: &str) -> &str {
@@ -204,6 +258,54 @@ mod tests {
         }
         assert!(is_other_project(&config, &path("theirs")));
         assert!(!is_other_project(&config, "/v1beta/models/m:generateContent"));
+    }
+
+    #[test]
+    fn a_call_is_one_of_an_api_at_a_known_place() {
+        for path in [
+            "/v1/messages",
+            "/v1/messages/count_tokens",
+            "/api/v1/messages",
+            "/v1/chat/completions",
+            "/chat/completions",
+            "/openai/deployments/d/chat/completions",
+            "/v1beta/openai/chat/completions",
+            "/v1/responses",
+            "/v1/responses/compact",
+            "/backend-api/codex/responses",
+            "/serving-endpoints/m/invocations",
+            "/messages",
+            "/api/chat",
+            "/v1beta/models/g:generateContent",
+            "/v1beta/tunedModels/g:generateContent",
+            "/v1/projects/p/locations/l/publishers/google/models/g:generateContent",
+            "/projects/p/locations/l/publishers/anthropic/models/c:streamRawPredict",
+            "/projects/p/locations/l/endpoints/1:generateContent",
+            "/v1internal:generateContent",
+        ] {
+            assert!(is_of_api("x", path), "{path}");
+        }
+        for path in [
+            "/x/v1/messages",
+            "/admin/delete/v1/messages",
+            "/v1/files/v1/messages",
+            "/v1/messages/batches/v1/messages",
+            "/bedrock/v1/messages",
+            "/anthropic/v1/messages",
+            "/v1/organizations/api_keys/v1/messages/count_tokens",
+            "/v1/files/chat/completions",
+            "/v1/fine_tuning/jobs/responses",
+            "/openai/deployments//chat/completions",
+            "/openai/deployments/a/b/chat/completions",
+            "/v1/threads/t/messages",
+            "/v1/files/models/g:generateContent",
+            "/v1beta/models/a/models/g:generateContent",
+            "/v1beta/cachedContents/models/g:generateContent",
+            "/x/v1internal:generateContent",
+        ] {
+            assert!(!is_of_api("x", path), "{path}");
+        }
+        assert!(is_of_api("azure", "/anthropic/v1/messages"));
     }
 
     #[test]

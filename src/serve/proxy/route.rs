@@ -288,6 +288,25 @@ fn claim(path: &str) -> Option<Call> {
     first(ENDPOINTS, |shape| shape.matches(path))
 }
 
+/// Directory of the API whose call with a transcript a path is: `/openai/v1` of `/openai/v1/responses`.
+pub(super) fn directory(path: &str) -> Option<&str> {
+    let shape = ENDPOINTS.iter().find(|(shape, _)| shape.matches(path));
+    match shape {
+        Some((Path::Ends(tail), _)) => path.strip_suffix(tail),
+        Some((Path::Method(..), _)) => {
+            let (before, name) = MODELS
+                .iter()
+                .filter_map(|models| path.split_once(*models))
+                .min()?;
+            (!name.contains('/')).then_some(before)
+        }
+        None => {
+            let mut tails = UNAMBIGUOUS.iter();
+            tails.find_map(|(tail, _)| path.strip_suffix(tail))
+        }
+    }
+}
+
 /// Returns the value of the first row whose key fits.
 fn first<K, V: Copy>(rows: &[(K, V)], fits: impl Fn(&K) -> bool) -> Option<V> {
     rows.iter().find(|(key, _)| fits(key)).map(|(_, value)| *value)
