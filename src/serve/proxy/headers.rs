@@ -43,8 +43,18 @@ const FORWARDING: &[&str] = &[
     "x-rewrite-url",
 ];
 
-/// Headers that name an account of the provider to bill. With the config's key, only the config chooses it.
-const ACCOUNT: &[&str] = &["openai-organization", "openai-project", "x-goog-user-project"];
+/// Beginnings of headers that choose where at the provider a key works: the account to bill, the organization, the
+/// workspace. With the config's key, only the config chooses it.
+///
+/// Anthropic's workspace belongs to Claude Platform on AWS and to keys of several workspaces.
+const ACCOUNT: &[&str] = &[
+    "anthropic-organization",
+    "anthropic-workspace",
+    "chatgpt-account-id",
+    "openai-organization",
+    "openai-project",
+    "x-goog-user-project",
+];
 
 /// Headers of a trace (W3C Trace Context and Baggage). Their ids and values are the operator's own.
 const TRACE_CONTEXT: &[&str] = &["traceparent", "tracestate", "baggage"];
@@ -165,8 +175,8 @@ pub fn onward(
             || (sending.read && name == header::ACCEPT_ENCODING)
             || (sending.plain && name == header::CONTENT_ENCODING)
             || (sending.later_leg && is_per_attempt(text))
-            || (upstream.api_key.is_some()
-                && (CREDENTIAL_HEADERS.contains(&text) || ACCOUNT.contains(&text)));
+            || (upstream.api_key.is_some() && CREDENTIAL_HEADERS.contains(&text))
+            || (upstream.has_own_key() && ACCOUNT.iter().any(|begin| text.starts_with(begin)));
         if !dropped {
             out.append(name.clone(), value.clone());
         }
@@ -414,6 +424,9 @@ mod tests {
             ("openai-organization", "theirs"),
             ("openai-project", "theirs"),
             ("x-goog-user-project", "theirs"),
+            ("anthropic-workspace-id", "theirs"),
+            ("anthropic-organization-id", "theirs"),
+            ("chatgpt-account-id", "theirs"),
         ]);
         let azure = "/openai/deployments/d/chat/completions?api-version=1";
         let vertex = "/projects/p/locations/l/publishers/anthropic/models/c:rawPredict";
