@@ -26,6 +26,7 @@ pub mod fault;
 mod guard;
 pub mod headers;
 mod min_rate;
+mod own_key;
 mod reach;
 pub mod relay;
 pub mod response_body;

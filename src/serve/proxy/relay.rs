@@ -1,11 +1,15 @@
 //! Relay: passes requests that baton does not read, and their responses, through byte for byte.
 
+use bytes::Bytes;
 use http::response::Parts;
-use http::{HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use hyper::body::Body;
 
 use super::exchange_recorder::Progress;
+use super::fault::Fault;
 use super::headers::{self, Sending};
 use super::min_rate::MinRateBody;
+use super::own_key::{self, KeylessBody};
 use super::response_body::{AgentResponse, ResponseBody};
 use super::upload::RopeBody;
 use super::upstream::UpstreamResult;
@@ -43,7 +47,9 @@ pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Age
     answer(ctx, sent)
 }
 
-/// Relays upstream's response unchanged, whatever its status, or builds the response for the fault.
+/// Relays upstream's response, whatever its status, or builds the response for the fault.
+///
+/// The response is unchanged but for the proxy's own key in an error.
 pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> AgentResponse {
     let response = match sent {
         Ok(response) => response,
@@ -51,7 +57,8 @@ pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> AgentResponse {
     };
     ctx.recorder.first_byte();
     let (parts, body) = response.into_parts();
-    if parts.status.is_client_error() || parts.status.is_server_error() {
+    let is_error = parts.status.is_client_error() || parts.status.is_server_error();
+    if is_error {
         ctx.recorder.decide(ExchangeOutcome::UpstreamError);
     }
     if parts.status == StatusCode::TOO_MANY_REQUESTS {
@@ -59,7 +66,36 @@ pub fn answer(ctx: &RequestContext, sent: UpstreamResult) -> AgentResponse {
     }
     ctx.recorder
         .note(|e| e.streamed = headers::is_stream(&parts.headers));
-    headed(&parts, false, ResponseBody::stream(body))
+    match is_error {
+        true => failed(ctx, &parts, body, false),
+        false => headed(&parts, false, ResponseBody::stream(body)),
+    }
+}
+
+/// Creates an error response without the proxy's own key. `changed` is true if the body may differ from upstream's.
+pub fn failed(
+    ctx: &RequestContext,
+    parts: &Parts,
+    body: impl Body<Data = Bytes, Error = Fault> + Send + 'static,
+    changed: bool,
+) -> AgentResponse {
+    let keys = own_key::keys(&ctx.upstream.config);
+    if keys.is_empty() {
+        return headed(parts, changed, ResponseBody::stream(body));
+    }
+    let shown = |(_, value): &(&HeaderName, &HeaderValue)| !own_key::is_in(&keys, value);
+    let own = |(name, value): (&HeaderName, &HeaderValue)| (name.clone(), value.clone());
+    // A compressed body is not read, so it stays as it is.
+    let mut out = match !changed && parts.headers.contains_key(header::CONTENT_ENCODING) {
+        true => headed(parts, false, ResponseBody::stream(body)),
+        false => headed(
+            parts,
+            true,
+            ResponseBody::stream(KeylessBody::new(body, keys.clone())),
+        ),
+    };
+    *out.headers_mut() = out.headers().iter().filter(shown).map(own).collect();
+    out
 }
 
 /// Creates a response with upstream's status and headers. `changed` is true if the body may differ from upstream's.

@@ -323,7 +323,13 @@ impl RuleChecker<'_> {
 impl UpstreamConfig {
     /// Whether requests to this upstream carry one of the proxy's credentials.
     pub fn has_own_key(&self) -> bool {
-        let mut words = self.headers.iter().flat_map(|(name, _)| name.split(['-', '_']));
-        self.api_key.is_some() || words.any(|word| CREDENTIAL_WORDS.contains(&word))
+        self.api_key.is_some() || self.headers.iter().any(|(name, _)| Self::is_credential(name))
+    }
+
+    /// Whether a header of this name holds a credential.
+    pub fn is_credential(name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        name.split(['-', '_'])
+            .any(|word| CREDENTIAL_WORDS.contains(&word))
     }
 }

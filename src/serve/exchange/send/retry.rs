@@ -5,6 +5,8 @@
 use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Body;
 
 use super::sender::{self, LegKind, Sent};
 use crate::exchange::brake;
@@ -13,7 +15,7 @@ use crate::exchange::value::Exchange;
 use crate::proxy::download::UpstreamBody;
 use crate::proxy::fault::{Code, Fault};
 use crate::proxy::relay;
-use crate::proxy::response_body::{AgentResponse, ResponseBody};
+use crate::proxy::response_body::AgentResponse;
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::plan::{Retry, replaces_refusal};
 use baton_core::rewrite::untooled::ToolOmission;
@@ -59,7 +61,7 @@ pub(super) async fn retry(sent: Sent) -> Result<Sent, AgentResponse> {
         return Err(exchange.ctx.refuse(Fault::from(Code::STORE)));
     }
     exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
-    Err(relay::headed(&parts, true, ResponseBody::whole(error)))
+    Err(relay::failed(&exchange.ctx, &parts, whole(error), true))
 }
 
 /// Relays a refusal because of a limit of the account, whose body may state when the provider opens again.
@@ -75,7 +77,7 @@ pub(super) async fn relay_limited(sent: Sent) -> AgentResponse {
         brake::note_refusal(&exchange, opens_ms);
     }
     exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
-    relay::headed(&parts, true, ResponseBody::whole(error))
+    relay::failed(&exchange.ctx, &parts, whole(error), true)
 }
 
 /// Reads a refusal with its body. Returns the response to the agent if the body cannot be read.
@@ -94,6 +96,11 @@ async fn refusal(
             Err(relay::answer(&exchange.ctx, Ok(response)))
         }
     }
+}
+
+/// A body that was read.
+fn whole(error: Bytes) -> impl Body<Data = Bytes, Error = Fault> {
+    Full::new(error).map_err(|never| match never {})
 }
 
 /// Reads the body of a refused retry, which the agent does not get.

@@ -4,7 +4,7 @@
 
 use pretty_assertions::assert_eq;
 
-use crate::proxy::testing::{Proxy, Script, config};
+use crate::proxy::testing::{Act, Proxy, Script, config};
 use crate::state::config::{ClientKey, Secret};
 
 const TABLE: [(&str, &str, &str); 5] = [
@@ -146,6 +146,9 @@ async fn clients_reach_only_models_of_a_server_of_this_network() {
         ("POST /u/ollama/api/create", false),
         ("POST /u/ollama/api/blobs/sha256:aa", false),
         ("POST /u/openai/v1/load_lora_adapter", false),
+        ("POST /u/openai/v1/chat/completions", true),
+        ("POST /u/openai/admin/v1/chat/completions", false),
+        ("POST /u/openai/v1/files/v1/messages", false),
     ] {
         let body = r#"{"model":"m","messages":[]}"#;
         assert_eq!(
@@ -245,4 +248,33 @@ async fn a_client_key_in_two_places_reaches_nobody() {
         got.contains("x-baton-error: bad_target") && !got.contains(KEY),
         "{got}"
     );
+}
+
+/// Some servers quote the key that they refuse.
+#[tokio::test]
+async fn an_upstreams_error_does_not_show_the_proxys_key() {
+    let own = "sk-the-proxys-own";
+    let error = format!(r#"{{"error":{{"message":"invalid key: {own}"}}}}"#);
+    let refusals = [400, 401, 429, 500].map(|status| {
+        let (kind, length) = ("content-type: application/json", error.len());
+        let head =
+            format!("HTTP/1.1 {status} x\r\n{kind}\r\nx-key: {own}\r\ncontent-length: {length}\r\n\r\n");
+        Act::Answer(format!("{head}{error}").into())
+    });
+    for refusal in refusals {
+        let upstream = Script::start(vec![refusal]).await;
+        let mut config = config(&upstream.url);
+        config.clients = vec![ada()];
+        for place in config.upstreams.values_mut() {
+            place.api_key = Some(Secret::new(own));
+            place.paths = vec!["/v1/files".to_owned()];
+        }
+        let proxy = Proxy::start(config);
+        let body = br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}"#;
+        for path in ["/v1/messages", "/v1/chat/completions", "/v1/files"] {
+            let got = proxy.post(path, &format!("x-api-key: {KEY}\r\n"), body).await;
+            assert!(!got.contains(own), "{path}: {got}");
+            assert!(got.contains("invalid key: [redacted:own-key]"), "{path}: {got}");
+        }
+    }
 }
