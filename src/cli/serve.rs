@@ -237,6 +237,10 @@ fn claim(
 
 /// Opens the store and the seal keys concurrently: at the first start both wait for the disk.
 fn open_state(config: &Config) -> CliResult<(SharedStore, Seals)> {
+    if let Some(open) = store::open_to_others(&config.state_dir) {
+        let path = open.display();
+        tracing::warn!(target: "baton", %path, "other users of this machine may open it; close the state directory with `chmod 700`");
+    }
     thread::scope(|scope| {
         let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {

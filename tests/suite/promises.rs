@@ -268,10 +268,7 @@ async fn two_clients_share_no_directory_and_files_are_their_owners() {
     }
     let modes = below(handoffs);
     for (path, mode) in modes.iter().filter(|(path, _)| path.is_file()) {
-        let open = path.extension().is_some_and(|ending| ending == "yaml")
-            || path.to_string_lossy().contains("CONTINUITY_");
-        let expected = if open { 0o644 } else { 0o600 };
-        assert_eq!(*mode, expected, "{}: {mode:o}", path.display());
+        assert_eq!(*mode, 0o600, "{}: {mode:o}", path.display());
     }
     assert!(locks.iter().all(|lock| modes.contains(&(lock.clone(), 0o600))));
 }

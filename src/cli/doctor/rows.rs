@@ -24,7 +24,7 @@ use baton_state::clock::now_ms;
 use baton_state::config::{Config, Environment, Flags, StoreKind};
 use baton_state::disk;
 use baton_state::journal::ExchangeRow;
-use baton_state::store::{seal_key, sqlite};
+use baton_state::store::{self, seal_key, sqlite};
 
 /// Name of the only check that runs with an invalid config.
 pub(super) const CONFIG: &str = "config";
@@ -235,9 +235,7 @@ fn open_to_others(state_dir: &Path) -> Option<Finding> {
         let message = "other users of this machine may replace its files";
         return Some(Finding::warning(state_dir.display().to_string(), message, help));
     }
-    let names = [sqlite::FILE, "journal.db", "seal.key", "seal-older.keys"];
-    let mut files = names.into_iter().map(|name| state_dir.join(name));
-    let open = files.find(|file| is_open(file))?;
+    let open = store::open_to_others(state_dir)?;
     let subject = open.display().to_string();
     let message = "other users of this machine may open it";
     Some(Finding::warning(subject, message, help))

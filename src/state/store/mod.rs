@@ -18,8 +18,9 @@ mod copy_and_check_tests;
 pub(crate) mod tests;
 
 use std::fmt;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -336,6 +337,32 @@ pub fn make_dir(dir: &Path) -> StoreResult<()> {
             dir.display()
         ))
     })
+}
+
+/// Names of baton's files and directories in the state directory.
+const OWN_NAMES: [&str; 6] = [
+    "baton.db",
+    "journal.db",
+    "seal.key",
+    "seal-older.keys",
+    "handoffs",
+    "ledgers",
+];
+
+/// Returns the first of baton's files and directories in the state directory that other users may open.
+///
+/// baton creates all of them closed. A copy or a backup may have opened them.
+pub fn open_to_others(dir: &Path) -> Option<PathBuf> {
+    let is_open = |path: &Path| {
+        let mode = |found: fs::Metadata| std::os::unix::fs::PermissionsExt::mode(&found.permissions());
+        fs::metadata(path).is_ok_and(|found| mode(found) & 0o077 != 0)
+    };
+    // A closed directory protects its files, whatever their modes.
+    let mut own = OWN_NAMES
+        .iter()
+        .map(|name| dir.join(name))
+        .filter(|_| is_open(dir));
+    own.find(|path| is_open(path))
 }
 
 /// Creates a private file atomically. An existing file is kept.

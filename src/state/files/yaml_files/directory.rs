@@ -223,11 +223,10 @@ pub(super) fn absolute(path: &Path) -> FileResult<PathBuf> {
     std::path::absolute(path).map_err(FileError::at(path))
 }
 
-/// Creates a directory and its parents, readable for everybody who may reach it.
+/// Creates a directory and its parents, accessible only to their owner.
 pub(super) fn make_dir(path: &Path) -> FileResult<()> {
     no_links(path)?;
-    disk::make_dir(path, FileAccess::Everybody)
-        .map_err(|error| FileError::Directory(path.to_owned(), error))?;
+    disk::make_dir(path, FileAccess::Owner).map_err(|error| FileError::Directory(path.to_owned(), error))?;
     // Checked again: somebody may have created a link in the meantime.
     no_links(path)
 }

@@ -2,7 +2,7 @@
 //!
 //! If a session's directory is full, its oldest files of the same kind are moved to the archive.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -78,9 +78,8 @@ impl HandoffDirectory {
         no_links(&ledger)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let entry = ledger_entry(file, &name, automatic, now);
-        let mut options = OpenOptions::new();
+        let mut options = disk::private_file();
         options.append(true).create(true);
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
         let mut ledger_file = options.open(&ledger).map_err(FileError::at(&ledger))?;
         // A single write, so that entries of two processes never mix.
         let written = ledger_file.write_all(entry.as_bytes());
@@ -131,7 +130,7 @@ fn ready(file: &mut HandoffFile, now: Time) -> FileResult<String> {
 fn filled(dir: &Path, text: &str) -> FileResult<NamedTempFile> {
     let mut named = tempfile::Builder::new();
     let named = named.prefix(TEMP.0).suffix(TEMP.1);
-    disk::fill(named, dir, text.as_bytes(), FileAccess::Everybody).map_err(FileError::at(dir))
+    disk::fill(named, dir, text.as_bytes(), FileAccess::Owner).map_err(FileError::at(dir))
 }
 
 /// Writes a file under the first name that is free in both the directory and its archive.

@@ -245,3 +245,27 @@ async fn commands_read_beside_a_running_proxy() {
     let command = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
     assert!(command.handoff("local", one.id).await.unwrap().unwrap().archived);
 }
+
+#[test]
+fn what_others_may_open_in_the_state_directory_is_found() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let set = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let handoffs = dir.path().join("handoffs");
+    fs::create_dir(&handoffs).unwrap();
+    fs::write(dir.path().join("baton.toml"), "a file of the user").unwrap();
+    for (outer, inner, expected) in [
+        (0o755, 0o755, Some(&handoffs)),
+        (0o750, 0o750, Some(&handoffs)),
+        (0o755, 0o700, None),
+        (0o700, 0o755, None),
+    ] {
+        set(&handoffs, inner);
+        set(dir.path(), outer);
+        assert_eq!(
+            open_to_others(dir.path()).as_ref(),
+            expected,
+            "{outer:o} {inner:o}"
+        );
+    }
+}

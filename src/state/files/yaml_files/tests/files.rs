@@ -15,8 +15,17 @@ fn a_file_has_name_mode_and_ledger() {
     assert_eq!(written.path, named);
     assert!(written.warnings.is_empty(), "{:?}", written.warnings);
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&written.path), 0o644);
-    assert_eq!(mode(written.path.parent().unwrap()) & !0o755, 0);
+    // The parent may have been there before, open to everybody.
+    let ledger = dir.path().join("ledgers/CONTINUITY_api.md");
+    for (path, expected) in [
+        (&*written.path, 0o600),
+        (written.path.parent().unwrap(), 0o700),
+        (handoffs.as_path(), 0o700),
+        (ledger.as_path(), 0o600),
+        (ledger.parent().unwrap(), 0o700),
+    ] {
+        assert_eq!(mode(path), expected, "{}", path.display());
+    }
     let found = read_file(&written.path).unwrap();
     assert!(found.errors.is_empty());
     assert_eq!(found.file.created_at, "2026-11-22T18:05:48Z");
