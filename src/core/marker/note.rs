@@ -5,6 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
+use crate::text::visible::without_controls;
+
 /// Length of an id in base64url without padding, in characters.
 const SHORT_ID_CHARS: usize = 22;
 
@@ -45,7 +47,10 @@ pub const BEGINS: &str = "baton: ";
 pub const PROGRESS: &str = "baton: please wait: a handoff is being written.";
 
 /// Formats a synthetic response. `undone` is the handoff that it undoes, or nil.
+///
+/// Text of files, models and users in it cannot act on a terminal.
 pub fn answer(text: &str, undone: Uuid) -> String {
+    let text = without_controls(text);
     format!("{BEGINS}{text}\n\n{}", line(undone))
 }
 
@@ -70,6 +75,13 @@ mod tests {
     use super::*;
     use crate::marker::{MarkerKind, marks};
     use crate::text::json;
+
+    #[test]
+    fn nothing_in_a_response_acts_on_a_terminal() {
+        let shown = answer("pinned: a\u{1b}[2J\u{1b}]52;c;eA==\u{7}\nb", Uuid::nil());
+        assert!(shown.starts_with("baton: pinned: a\\u{1b}[2J"), "{shown}");
+        assert!(!shown.contains(['\u{1b}', '\u{7}']), "{shown}");
+    }
 
     #[test]
     fn a_note_is_short_and_its_id_is_read_back() {

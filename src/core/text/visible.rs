@@ -45,6 +45,24 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Replaces control characters by `\u{…}`, for text that an agent may print.
+///
+/// Characters without width stay, because words of some languages and emoji have them.
+pub fn without_controls(text: &str) -> Cow<'_, str> {
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if is_plain(text) || !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_control(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Escapes a line from baton that may contain styles. Sequences `ESC [ … m` with digits and semicolons are
 /// kept.
 ///
@@ -121,6 +139,19 @@ mod tests {
             ("grün 🦀 ❤\u{fe0f} 日本語 שלום", "grün 🦀 ❤\u{fe0f} 日本語 שלום"),
         ] {
             assert_eq!(visible(text), shown);
+        }
+    }
+
+    #[test]
+    fn controls_are_made_visible_and_words_stay() {
+        for (text, shown) in [
+            (
+                "a\u{1b}[2J\u{1b}]0;b\u{7}\r\n\tc\u{9b}",
+                "a\\u{1b}[2J\\u{1b}]0;b\\u{7}\\u{d}\n\tc\\u{9b}",
+            ),
+            ("👨\u{200d}👩 می\u{200c}خواهم", "👨\u{200d}👩 می\u{200c}خواهم"),
+        ] {
+            assert_eq!(without_controls(text), shown);
         }
     }
 

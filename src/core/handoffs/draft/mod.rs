@@ -39,6 +39,7 @@ pub use crate::text::tokens::tokens;
 use self::drafting::Drafting;
 use crate::limits;
 use crate::text::cut::floor;
+use crate::text::visible::without_controls;
 use crate::work::turns::IndexedTurn;
 use crate::work::{DraftIndex, Work, excerpt};
 
@@ -58,7 +59,9 @@ impl DraftIndex {
     /// The required pieces do not fit.
     pub fn local(&self, spec: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
         let document = self.written(spec, local::document)?;
-        Ok(carried::led(&document, &self.clean(spec.focus)))
+        let document = carried::led(&document, &self.clean(spec.focus));
+        // The user sees it in the transcript, and commits and names of a repository may hold anything.
+        Ok(without_controls(&document).into_owned())
     }
 
     /// The request to a model that writes the document after its own history.
@@ -91,7 +94,11 @@ impl DraftIndex {
         let document = carried::led(document, &self.clean(spec.focus));
         match lacking.is_empty() {
             true => document,
-            false => format!("{}\n\n## Also known\n{lacking}", document.trim_end()),
+            false => format!(
+                "{}\n\n## Also known\n{}",
+                document.trim_end(),
+                without_controls(&lacking)
+            ),
         }
     }
 

@@ -94,3 +94,16 @@ fn a_failure_without_code_or_directory_keeps_the_work_open() {
         assert_contains(&document(&index).markdown(), risk);
     }
 }
+
+#[test]
+fn a_commit_does_not_act_on_a_terminal() {
+    let mut all = vec![user("Port the lexer.")];
+    all.extend(work());
+    let spec = DraftSpec {
+        repository: "Branch: main\n1a2b3c4 first\u{1b}[2J\u{1b}]0;title\u{7} subject",
+        ..request(4000)
+    };
+    let text = indexed(&all).local(&spec).unwrap();
+    assert_contains(&text, "first\\u{1b}[2J\\u{1b}]0;title\\u{7} subject");
+    assert!(!text.contains(['\u{1b}', '\u{7}']), "{text}");
+}
