@@ -159,7 +159,7 @@ fn spoken(text: &str, start: usize, end: usize, secret_name: SecretName) -> Opti
         // The end of a sentence, and a verb: "the tests pass".
         _ if name.ends_with('.') => None,
         SecretName::Password if name.eq_ignore_ascii_case("pass") => None,
-        SecretName::Password => Some((SecretName::Password, start)),
+        SecretName::Password | SecretName::Phrase => Some((secret_name, start)),
         SecretName::Token => Some((SecretName::Key, start)),
         SecretName::Key | SecretName::Secret => {
             let before = text[..start].strip_suffix(' ')?;

@@ -8,8 +8,8 @@ use super::names::{self, SecretName};
 use super::{Redactor, context, mark, scan, values};
 use crate::text::{Span, json};
 
-/// Prefix of escaped ASCII letters. Only these can hide a keyword from a search over the raw bytes.
-const SPELLED_OUT: &[u8] = br"\u00";
+/// Prefix of escaped letters, which can hide a keyword from a search over the raw bytes.
+const SPELLED_OUT: &[u8] = br"\u";
 
 /// Redacts a piece of JSON, or anything with JSON in it.
 pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {

@@ -24,6 +24,7 @@ mod documents;
 mod matches;
 mod names;
 mod prose;
+mod rendered;
 mod rules;
 mod scan;
 pub mod unnamed;
@@ -177,8 +178,21 @@ impl Redactor {
         let mut found = self.known_in(text);
         if text.len() >= SHORTEST {
             scan::find(&mut found);
+            self.find_rendered(&mut found);
         }
         found.merged()
+    }
+
+    /// Appends the matches of the text as a reader sees it, if that differs.
+    fn find_rendered(&self, found: &mut Matches<'_>) {
+        let Some(rendered) = rendered::Rendered::new(found.text()) else {
+            return;
+        };
+        let mut seen = self.known_in(&rendered.text);
+        scan::find(&mut seen);
+        for one in seen.all() {
+            found.push(rendered.source(&(one.start()..one.end())), one.kind());
+        }
     }
 
     /// Finds the proxy's own keys, and matches of the configured expressions.

@@ -1,4 +1,4 @@
-//! Secrets that users state in sentences: "the password is …", "mot de passe : …", "密码是…", "our API key …".
+//! Secrets that users state in sentences: "the password of the database is …", "mot de passe : …", "密码是…", "our API key …".
 
 use super::matches::Matches;
 use super::names::SecretName;
@@ -7,18 +7,19 @@ use super::words::WORDS;
 use crate::text::cut::{ceil, floor};
 
 /// Maximum number of bytes from a word for a secret to the word that states it, and of a value.
-const BETWEEN: usize = 64;
+const BETWEEN: usize = 96;
 const VALUE: usize = 256;
 
-/// Maximum number of words between the two: "the password for the test account is".
-const MAX_WORDS: usize = 6;
+/// Maximum number of words between the two: "le mot de passe de la base de données de production est".
+const MAX_WORDS: usize = 8;
 
 /// How a value follows the word for its secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Statement {
     /// Directly: `password abc123xyz`.
     Adjacent,
-    /// After a word or sign that states it and that follows the word for the secret.
+    /// After a word or sign that states it and that follows the word for the secret, or its purpose:
+    /// `password of the database is`.
     Stated,
     /// After other words and one that states it.
     Far,
@@ -43,12 +44,17 @@ pub(super) fn at(start: usize, end: usize, name: SecretName, found: &mut Matches
     let value = value.trim_end_matches(['.', ':', '?', ',']);
     super::worked(BETWEEN + value.len());
     let is_code = rest[value.len()..].starts_with(['(', '[', '{', '<']);
-    if !is_code && is_stated(value.as_bytes(), name, statement, skipped > 0) {
+    let phrase = rest
+        .split(['"', '\'', '`', '”', '’', '»', '」', '\n'])
+        .next()
+        .unwrap_or_default();
+    let is_phrase = name == SecretName::Phrase && skipped > 0 && values::is_phrase(phrase.as_bytes());
+    let value = if is_phrase { phrase } else { value };
+    if is_phrase || !is_code && is_stated(value.as_bytes(), name, statement, skipped > 0) {
         let from = from + skipped;
-        let kind = if name == SecretName::Password {
-            "password"
-        } else {
-            "key"
+        let kind = match name {
+            SecretName::Password | SecretName::Phrase => "password",
+            _ => "key",
         };
         found.push(from..from + value.len(), kind);
     }
@@ -112,22 +118,37 @@ fn value_start(text: &str, end: usize) -> Option<(usize, Statement)> {
     let near = near.split(['\n', '.', '!', '?', ';', '。', '，']).next()?;
     let place = |rest: &str| end + near.len() - rest.len();
     let mut rest = near.trim_start();
+    let is_linked = begins_with_link(rest);
     for words in 0..=MAX_WORDS {
-        if let Some(after) = stated(rest) {
-            let statement = match words {
-                0 => Statement::Stated,
-                _ => Statement::Far,
+        let statement = if words == 0 || is_linked {
+            Statement::Stated
+        } else {
+            Statement::Far
+        };
+        if let Some(after) = stated(rest, &WORDS.states) {
+            return Some((place(stated(after, &WORDS.states).unwrap_or(after)), statement));
+        }
+        let weak = stated(rest, &WORDS.weak_states).filter(|after| !begins_with_word(after));
+        if let Some(after) = weak {
+            let is_close = words > 0 && is_linked;
+            let statement = if is_close {
+                Statement::Stated
+            } else {
+                Statement::Far
             };
-            return Some((place(stated(after).unwrap_or(after)), statement));
+            return Some((place(after), statement));
         }
         // The next word may be the value, or stand between.
         let word = rest.split_whitespace().next()?;
         let after = &rest[word.len()..];
         let named = word.strip_suffix([':', '：']).filter(|_| words > 0);
         if named.is_some_and(|named| named.chars().all(char::is_alphabetic)) {
-            return Some((place(after), Statement::Far));
+            return Some(match is_linked {
+                true => (place(after.trim_start()), Statement::Stated),
+                false => (place(after), Statement::Far),
+            });
         }
-        if !word.chars().all(|c| c.is_alphabetic() || "'-".contains(c)) {
+        if !word.chars().all(|c| c.is_alphabetic() || "'’-".contains(c)) {
             return (words == 0).then_some((place(rest), Statement::Adjacent));
         }
         rest = after.trim_start();
@@ -135,9 +156,25 @@ fn value_start(text: &str, end: usize) -> Option<(usize, Statement)> {
     None
 }
 
+/// Whether the text begins with a word that joins a secret with its purpose: `of`, `für`, `d'`.
+fn begins_with_link(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    let word = word.to_lowercase().replace('’', "'");
+    let is_link = |link: &&str| word == **link || link.ends_with('\'') && word.starts_with(*link);
+    WORDS.links.iter().any(is_link)
+}
+
+/// Whether the text begins with a word of letters, which is seldom a secret.
+fn begins_with_word(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    word.trim_matches(|c: char| c.is_ascii_punctuation())
+        .chars()
+        .all(char::is_alphabetic)
+}
+
 /// The text after the word or sign at its start that states a value.
-fn stated(text: &str) -> Option<&str> {
-    let found = WORDS.states.iter().filter_map(|word| {
+fn stated<'t>(text: &'t str, states: &[&str]) -> Option<&'t str> {
+    let found = states.iter().filter_map(|word| {
         let rest = text.strip_prefix(word)?;
         let is_word = word.chars().all(|c| c.is_ascii_alphabetic() || "éèä".contains(c));
         (!is_word || rest.starts_with(|c: char| c.is_whitespace() || c == ':')).then_some(rest)
@@ -154,7 +191,7 @@ fn is_stated(value: &[u8], name: SecretName, statement: Statement, is_quoted: bo
     if values::is_unlikely(value) || is_mail(value) {
         return false;
     }
-    if name != SecretName::Password {
+    if !matches!(name, SecretName::Password | SecretName::Phrase) {
         let is_long = value.len() >= 16 || statement == Statement::Stated;
         return values::is_uuid(value) || is_long && values::is_token(value);
     }
@@ -169,8 +206,11 @@ fn is_stated(value: &[u8], name: SecretName, statement: Statement, is_quoted: bo
             value.len() >= 8 && !value.iter().any(|b| b"./:".contains(b)) && !values::is_identifier(value)
         }
         (3.., 1.., 1..) => value.len() >= 8 && (is_close || mixed),
-        // A word in quotes is one only if it is stated: the password is "swordfish".
-        (6.., 0, 0) => is_quoted && statement == Statement::Stated && letters == value.len(),
+        // Words in quotes are one only if they are stated: the password is "swordfish".
+        (6.., 0, 0) => {
+            let is_letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'-';
+            is_quoted && statement == Statement::Stated && value.iter().all(is_letter)
+        }
         _ => false,
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct SecretWords {
     pub(super) passwords: Vec<&'static str>,
     pub(super) keys: Vec<&'static str>,
     pub(super) states: Vec<&'static str>,
+    pub(super) weak_states: Vec<&'static str>,
+    pub(super) links: Vec<&'static str>,
     pub(super) asked_names: Vec<&'static str>,
     pub(super) asks: Vec<&'static str>,
     pub(super) after_asked: Vec<&'static str>,

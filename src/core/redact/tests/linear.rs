@@ -52,6 +52,11 @@ fn hostile_by_hand() -> Vec<(&'static str, String)> {
         ("lists that are open", "key: ['".to_owned()),
         ("phrases", "\npassphrase: a b c".to_owned()),
         ("seeds", "seed phrase seed ".to_owned()),
+        ("escape sequences", "\u{1b}[1m".to_owned()),
+        ("titles without an end", "\u{1b}]0;".to_owned()),
+        ("spelled letters", "\\u5bc6".to_owned()),
+        ("backslashes of spelled letters", "\\u5bc6\\\\\\".to_owned()),
+        ("links", "password of the ".to_owned()),
     ]
 }
 

@@ -56,6 +56,91 @@ fn secrets_in_sentences_are_redacted_in_the_languages_of_users() {
 }
 
 #[test]
+fn secrets_of_something_are_redacted_in_the_languages_of_users() {
+    let redactor = Redactor::new(&[]);
+    let password = ["kqxzwl", "mnoprt7"].concat();
+    for text in [
+        "The password of the database is {}.",
+        "the password to our staging server is {}",
+        "Change the password for production to {}",
+        "Das Passwort der Datenbank ist {}",
+        "Das Kennwort für den Testserver lautet {}",
+        "Le mot de passe de la base de données est {}",
+        "Le mot de passe de la base de données de production est {}",
+        "le mot de passe d'administration est {}",
+        "La contraseña de la base de datos es {}",
+        "A senha do banco de dados é {}",
+        "La password del database è {}",
+        "Het wachtwoord van de database is {}",
+        "Hasło do bazy danych to {}",
+        "Lösenordet till databasen är {}",
+        "Пароль от базы данных — {}",
+        "Пароль для базы данных: {}",
+        "数据库的密码是{}",
+        "データベースのパスワードは{}です",
+        "데이터베이스 비밀번호는 {}",
+        "the passphrase is {}!",
+        "The passphrase is \"{}\".",
+        "the passphrase of the key is {}",
+    ] {
+        let clean = redactor.text(&text.replace("{}", &password)).into_owned();
+        let expected = text.replace("{}", "[redacted:password]");
+        assert_eq!(clean.replace("]!", "]"), expected.replace("]!", "]"), "{text}");
+        let json = redactor
+            .json(escaped(&text.replace("{}", &password)).as_bytes())
+            .into_owned();
+        assert_lacks(&String::from_utf8(json).unwrap(), &password);
+    }
+    let words = ["correct", "horse", "battery"].join(" ");
+    assert_eq!(
+        redactor.text(&format!("The passphrase is \"{words}\".")),
+        "The passphrase is \"[redacted:password]\"."
+    );
+    let joined = ["word", "fish"].join("-");
+    assert_eq!(
+        redactor.text(&format!("The passphrase is \"{joined}\".")),
+        "The passphrase is \"[redacted:password]\"."
+    );
+}
+
+/// A JSON string with `\uXXXX` in place of every character that is not ASCII.
+fn escaped(text: &str) -> String {
+    let units = json::quote(text);
+    let units = units.encode_utf16().map(|unit| match u8::try_from(unit) {
+        Ok(b) if b.is_ascii() => char::from(b).to_string(),
+        _ => format!("\\u{unit:04x}"),
+    });
+    units.collect()
+}
+
+#[test]
+fn json_with_escaped_letters_hides_no_sentence() {
+    let redactor = Redactor::new(&[]);
+    let password = ["kqxzwl", "mnoprt7"].concat();
+    for text in [
+        "密码是 {}",
+        "пароль: {}",
+        "パスワードは {}",
+        "la contraseña es {}",
+        "şifre: {}",
+    ] {
+        let text = text.replace("{}", &password);
+        let body = escaped(&text);
+        let arguments = json::quote(&format!("{{\"command\":{body}}}"));
+        let event = format!("data: {{\"text\":{body}}}\n\n");
+        for clean in [
+            redactor.json(body.as_bytes()),
+            redactor.json(arguments.as_bytes()),
+            redactor.stream(event.as_bytes()),
+        ] {
+            let clean = String::from_utf8(clean.into_owned()).unwrap();
+            assert!(clean.contains("[redacted:password]"), "{clean}");
+            assert_lacks(&clean, &password);
+        }
+    }
+}
+
+#[test]
 fn sentences_about_secrets_stay() {
     let redactor = Redactor::new(&[]);
     for text in [
@@ -70,6 +155,11 @@ fn sentences_about_secrets_stay() {
         "The API key is in the .env file.",
         "the primary key is user_id2",
         "la clave es la paciencia",
+        "la clave de la mejora es step_12",
+        "the password of the account is required",
+        "change the password to something with 12 characters",
+        "le mot de passe de la base est dans config2.yaml",
+        "das Passwort für die Datenbank ist in .env2",
         "le mot de passe est obligatoire",
         "密码是必填的，至少 8 位",
         "密码重置 2 次",
