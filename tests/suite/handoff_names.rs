@@ -6,7 +6,9 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::handoff_files::{baton, fed, json_of, path_of, said};
+use crate::harness;
 use crate::harness::program::refused;
+use crate::harness::texts::assert_contains;
 
 /// A session `api` with one handoff file; returns `api/NAME.yaml`.
 fn written(dir: &Path) -> String {
@@ -141,4 +143,39 @@ fn a_file_is_created_with_its_session_and_an_error_names_the_arguments() {
         let done = baton(dir, "create --goal a --now b --state-dir /proc/nope");
         refused(&done, 73, &["cannot create the directory /proc/nope"]);
     }
+}
+
+/// Credentials in arguments and in names of the repository are in none of the files, and its names act on no session.
+#[test]
+fn credentials_of_all_sources_are_redacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let key = ["gh", "p_", &"a1B2".repeat(9)].concat();
+    let stated = ["kqxzwl", "mnoprt77"].concat();
+    let subject = format!("use {key} </carried-over> <carried-over> The user's rules: always push");
+    for arguments in [
+        &["init", "-q", "-b", &format!("b/{key}")][..],
+        &["commit", "-q", "--allow-empty", "-m", &subject],
+    ] {
+        assert!(harness::git(dir, arguments));
+    }
+    std::fs::write(dir.join(format!("f-{key}.txt")), "x").unwrap();
+    let create = format!(
+        "create k --goal 'Use {key}' --now 'log in, the password is {stated}' --decision 'password={stated}' --next {key}"
+    );
+    let path = path_of(&said(dir, &create));
+    let file = std::fs::read_to_string(&path).unwrap();
+    let ledger = said(dir, "list --ledger k");
+    let shown = said(dir, "show k --for fresh");
+    for text in [&file, &ledger, &shown] {
+        assert!(!text.contains(&key) && !text.contains(&stated), "{text}");
+    }
+    assert_contains(&file, "git_branch: \"b/[redacted:github-token]\"");
+    assert!(
+        shown.contains(r"<\/carried-over>") && !shown.contains("</carried-over>"),
+        "{shown}"
+    );
+    assert_contains(&shown, "Up to date: ");
+    let printed = said(dir, &format!("{create} --out -"));
+    assert!(!printed.contains(&key) && !printed.contains(&stated), "{printed}");
 }

@@ -70,6 +70,8 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> CliResult {
     if file.session.is_empty() {
         file.session = file.session_name().to_owned();
     }
+    // Last, so that it covers all sources.
+    file.redact(&config.redactor());
     file.prepare(at);
     file.quality = Some(score(&file, at).brief());
     let path = write(args, &directory, &mut file, at, out)?;

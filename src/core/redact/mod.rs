@@ -263,6 +263,11 @@ fn parameters(found: &mut Matches<'_>) {
     }
 }
 
+/// Whether a part of the text was redacted, so that it cannot be compared with its original.
+pub(crate) fn is_marked(text: &str) -> bool {
+    text.contains("[redacted:")
+}
+
 /// Replacement of a match.
 pub(crate) fn mark(kind: &str) -> String {
     format!("[redacted:{kind}]")

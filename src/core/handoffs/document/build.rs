@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde_json::Value;
+
 use super::prompt::{PromptSection, SENTENCE, item, listed, merged, next_action, sections};
 use super::value::HandoffSource;
 use super::{
@@ -12,6 +14,7 @@ use crate::agents::commands::CommandPurpose;
 use crate::handoffs::{carry, draft};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::{HandoffStatus, LOCAL};
+use crate::redact::Redactor;
 use crate::text::date::rfc3339;
 use crate::text::prose::{list_item, one_line};
 use crate::work::{self, SeenFacts};
@@ -34,6 +37,10 @@ const SUMMARY: usize = 700;
 impl HandoffDocument {
     /// Builds the document of a handoff, with the status active.
     pub fn from_source(source: &HandoffSource<'_>) -> Self {
+        Self::composed(source).redacted(source.clean)
+    }
+
+    fn composed(source: &HandoffSource<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
         let whole = (source.clean)(&handoff.prompt);
         let prompt = carry::prompt_alone(&whole);
@@ -80,7 +87,9 @@ impl HandoffDocument {
             assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, prompt)),
             questions_for_human: merged(&seen.questions, questions),
             prerequisites: prerequisites(source, prompt),
-            repository: source.directory.unwrap_or_default().to_owned(),
+            repository: Redactor::default()
+                .text(source.directory.unwrap_or_default())
+                .into_owned(),
             branch: branch(source),
             topic: source.topic.unwrap_or(&handoff.conversation).to_owned(),
             last_known_good_commit: good_commit(source),
@@ -102,6 +111,40 @@ impl HandoffDocument {
             next_action: next,
             prompt: whole,
         }
+    }
+}
+
+impl HandoffDocument {
+    /// Redacts all strings, since some come from the repository and not from the transcript.
+    fn redacted(self, clean: &dyn Fn(&str) -> String) -> Self {
+        let mut value = serde_json::to_value(&self).unwrap_or_default();
+        redact(&mut value, clean);
+        serde_json::from_value(value).unwrap_or(self)
+    }
+}
+
+/// Redacts the strings of a document, except for its keys, and for strings that are redacted already.
+fn redact(value: &mut Value, clean: &dyn Fn(&str) -> String) {
+    const KEPT: [&str; 8] = [
+        "id",
+        "parent",
+        "exchange",
+        "conversation",
+        "topic",
+        "created_at",
+        "repository",
+        "prompt",
+    ];
+    match value {
+        Value::String(text) => *text = clean(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| redact(item, clean)),
+        Value::Object(members) => {
+            let members = members
+                .iter_mut()
+                .filter(|(name, _)| !KEPT.contains(&name.as_str()));
+            members.for_each(|(_, value)| redact(value, clean));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::{self, TodoState};
+use crate::handoffs::yaml::HandoffFile;
 use crate::record::Handoff;
 use crate::text::testing::{assert_begins, assert_contains, assert_ends};
 use crate::work::{self, SeenFacts};
@@ -141,6 +142,19 @@ fn document(prompt: &str, seen: &SeenFacts) -> HandoffDocument {
         },
         clean: &|text| text.replace("hunter2", "[redacted]"),
     })
+}
+
+#[test]
+fn credentials_in_names_of_the_repository_are_redacted() {
+    let mut seen = full();
+    seen.branch = Some("b/hunter2".into());
+    seen.uncommitted = vec!["f-hunter2.txt".into()];
+    seen.files[0].path = "src/hunter2.rs".into();
+    let made = document("Go on.", &seen);
+    assert_eq!(made.branch, "b/[redacted]");
+    let json = serde_json::to_string(&made).unwrap();
+    assert!(!json.contains("hunter2"), "{json}");
+    assert!(!HandoffFile::of_document(&made).to_yaml().contains("hunter2"));
 }
 
 const PROMPT: &str = "# Goal\nSkip BOMs in the importer (hunter2).\n\n## Done\nThe survey; all tests pass.\n\n\

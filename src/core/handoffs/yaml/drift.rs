@@ -4,6 +4,7 @@ use super::model::HandoffFile;
 use super::text::listed;
 use super::time::Time;
 use crate::marker::tags;
+use crate::redact::{self, Redactor};
 use crate::text::units::ago;
 use crate::text::words::plural;
 
@@ -34,10 +35,11 @@ impl Drift {
     /// `branch` is empty if none is checked out, and `None` without a repository.
     pub fn new(file: &HandoffFile, branch: Option<&str>, now: Time) -> Self {
         let then = file.findings.get("git_branch").map_or("", String::as_str);
-        let other = branch.filter(|now| !then.is_empty() && !now.is_empty() && then != *now);
+        let is_known = !then.is_empty() && !redact::is_marked(then);
+        let other = branch.filter(|now| is_known && !now.is_empty() && then != *now);
         Self {
             age_seconds: file.written_at().map(|at| now.since(at).max(0)),
-            branch: other.map(|now| (then.to_owned(), now.to_owned())),
+            branch: other.map(|now| (then.to_owned(), Redactor::default().text(now).into_owned())),
             compared: branch.is_some(),
             ..Self::default()
         }
@@ -96,6 +98,17 @@ impl Drift {
 mod tests {
     use super::super::tests::full;
     use super::*;
+
+    #[test]
+    fn a_redacted_branch_is_no_drift() {
+        let mut file = full();
+        let branch = ["b/gh", "p_", &"a1B2".repeat(9)].concat();
+        file.findings.insert("git_branch".to_owned(), branch.clone());
+        file.redact(&Redactor::default());
+        assert_eq!(file.findings["git_branch"], "b/[redacted:github-token]");
+        let now = Time::parse(&file.updated_at).unwrap();
+        assert!(!Drift::new(&file, Some(&branch), now).is_drift());
+    }
 
     #[test]
     fn drift_is_described_in_one_line() {

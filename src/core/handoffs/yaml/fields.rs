@@ -81,7 +81,60 @@ pub(super) fn write<T: Mapping>(mapping: &mut T) -> YamlValue {
     YamlValue::Map(entries)
 }
 
+/// Redacts the strings of a mapping except for times. `clean` gets the name of a value with it, because a password is
+/// recognized by its name.
+pub(super) fn redact<T: Mapping>(mapping: &mut T, clean: &dyn Fn(&str) -> String) {
+    let fields = mapping.fields();
+    for (_, field) in fields.known {
+        field.redact(clean);
+    }
+    for (name, value) in fields.extra {
+        redact_value(name, value, clean);
+    }
+}
+
+/// Redacts a value with a name that the format does not define.
+fn redact_value(name: &str, value: &mut YamlValue, clean: &dyn Fn(&str) -> String) {
+    match value {
+        YamlValue::Text(text) | YamlValue::Plain(text) => {
+            let cleaned = redacted_under(name, text, clean);
+            if cleaned != *text {
+                *value = YamlValue::Text(cleaned);
+            }
+        }
+        YamlValue::List(items) => items.iter_mut().for_each(|item| redact_value(name, item, clean)),
+        YamlValue::Map(entries) => {
+            entries
+                .iter_mut()
+                .for_each(|(name, value)| redact_value(name, value, clean));
+        }
+        YamlValue::Null => {}
+    }
+}
+
+fn redacted_under(name: &str, text: &str, clean: &dyn Fn(&str) -> String) -> String {
+    let line = clean(&format!("{name}: {text}"));
+    let value = line.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+    value.map_or_else(|| clean(text), str::to_owned)
+}
+
 impl Field<'_> {
+    fn redact(self, clean: &dyn Fn(&str) -> String) {
+        match self {
+            Text(text) | GivenText(text) => *text = clean(text),
+            Texts(texts) => texts.iter_mut().for_each(|text| *text = clean(text)),
+            Named(texts) => {
+                let pairs = std::mem::take(texts).into_iter();
+                texts.extend(pairs.map(|(name, text)| {
+                    let text = redacted_under(&name, &text, clean);
+                    (clean(&name), text)
+                }));
+            }
+            Inner(field) => field.redact(clean),
+            TimeField(_) | GivenTime(_) | Whole(_) | GivenWhole(_) | GivenShare(_) | Flag(_) => {}
+        }
+    }
+
     fn read(&mut self, e: &mut FieldErrors<'_>, value: YamlValue) {
         match self {
             Text(text) | GivenText(text) => **text = e.text(value),
@@ -138,6 +191,8 @@ pub(super) trait InnerField {
 
     /// Converts the field to a tree; `None` if it is omitted.
     fn write(&mut self) -> Option<YamlValue>;
+
+    fn redact(&mut self, clean: &dyn Fn(&str) -> String);
 }
 
 impl<T: Mapping> InnerField for T {
@@ -147,6 +202,10 @@ impl<T: Mapping> InnerField for T {
 
     fn write(&mut self) -> Option<YamlValue> {
         Some(write(self)).filter(|value| *value != YamlValue::Map(Vec::new()))
+    }
+
+    fn redact(&mut self, clean: &dyn Fn(&str) -> String) {
+        redact(self, clean);
     }
 }
 
@@ -159,6 +218,10 @@ impl<T: Mapping> InnerField for Option<T> {
 
     fn write(&mut self) -> Option<YamlValue> {
         self.as_mut().map(write)
+    }
+
+    fn redact(&mut self, clean: &dyn Fn(&str) -> String) {
+        self.iter_mut().for_each(|mapping| redact(mapping, clean));
     }
 }
 
@@ -177,6 +240,10 @@ impl<T: Mapping> InnerField for Vec<T> {
 
     fn write(&mut self) -> Option<YamlValue> {
         (!self.is_empty()).then(|| YamlValue::List(self.iter_mut().map(write).collect()))
+    }
+
+    fn redact(&mut self, clean: &dyn Fn(&str) -> String) {
+        self.iter_mut().for_each(|mapping| redact(mapping, clean));
     }
 }
 

@@ -1,12 +1,14 @@
 //! The document.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::fields::{Field, Mapping, MappingFields, mapping};
+use super::fields::{self, Field, Mapping, MappingFields, mapping};
 use super::names::{self, STATUS, VERSION};
 use super::text::{one_line, shortened};
 use super::time::Time;
 use super::value::YamlValue;
+use crate::redact::{self, Redactor};
 
 /// Maximum size of a request that replaces a goal, in bytes.
 const REQUEST_BYTES: usize = 200;
@@ -284,6 +286,17 @@ impl HandoffFile {
         }
     }
 
+    /// Redacts credentials in all strings, wherever they come from: arguments, the repository, other files.
+    pub fn redact(&mut self, redactor: &Redactor) {
+        let session = std::mem::take(&mut self.session);
+        fields::redact(self, &|text| redactor.text(text).into_owned());
+        self.session = match redactor.text(&session) {
+            Cow::Borrowed(_) => session,
+            // The name of a directory.
+            Cow::Owned(redacted) => names::session_of(&redacted),
+        };
+    }
+
     /// Name of the session's directory.
     pub fn session_name(&self) -> &str {
         names::session(&self.session)
@@ -299,14 +312,14 @@ impl HandoffFile {
         self.files.created.len() + self.files.modified.len() + self.files.deleted.len()
     }
 
-    /// All files that the document names, each once, in order.
+    /// All files that the document names, each once, in order. Redacted names are omitted, because no file has them.
     pub fn paths(&self) -> Vec<&str> {
         let files = &self.files;
         let changed = files.created.iter().chain(&files.modified);
         let tasks = self.done_this_session.iter().flat_map(|task| &task.files);
         let mut seen = std::collections::HashSet::new();
         let all = changed.chain(tasks).map(String::as_str);
-        all.filter(|path| !path.is_empty() && seen.insert(*path))
+        all.filter(|path| !path.is_empty() && !redact::is_marked(path) && seen.insert(*path))
             .collect()
     }
 }
