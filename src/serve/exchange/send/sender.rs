@@ -99,7 +99,9 @@ pub(in crate::exchange) async fn once(
     };
     let rope = raw.map_or_else(|| leg.rope.clone(), |raw| vec![raw.clone()]);
     if exchange.app.config.log.requests {
-        let body = rope.concat();
+        // The plain body: the one that is sent may be compressed.
+        let body = leg.rope.concat();
+        let body = exchange.app.redactor.json(&body);
         tracing::info!(exchange = ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
     }
     // Some wires name the model in the path.
