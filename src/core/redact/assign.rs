@@ -1,6 +1,7 @@
 //! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers,
 //! options.
 
+use super::columns::ColumnScan;
 use super::matches::Matches;
 use super::names::{SecretName, secret_name};
 use super::values::{self, ValueForm, is_secret};
@@ -23,6 +24,7 @@ pub(super) struct NameScan {
     name: usize,
     /// End of the last secret.
     secret_end: usize,
+    columns: ColumnScan,
 }
 
 /// A value and its spelling.
@@ -52,15 +54,19 @@ impl NameScan {
         self.name = end;
         // Words of prose and names without a value are rejected here, since they are most.
         let is_assigned = may_be_assigned(bytes, start, end);
-        if !is_assigned && !matches!(bytes.get(end), Some(b' ' | 0x80..)) {
+        let is_word = is_assigned || matches!(bytes.get(end), Some(b' ' | 0x80..));
+        let may_be_value = matches!(bytes.get(end), Some(b'\t' | b'\n' | b'\r' | b'"' | b'\'' | b'\\'));
+        if !is_word && !may_be_value {
             return;
         }
         let Some(secret_name) = secret_name(&text[start..end]) else {
             return;
         };
+        self.columns.at(&(start..end), found);
         let operator = operator(bytes, start, end, secret_name).filter(|_| is_assigned);
-        let Some(from) = operator else {
-            if let Some((name, start)) = spoken(text, start, end, secret_name) {
+        let pair = || paired(bytes, end);
+        let Some((name, from)) = operator.map(|from| (start, from)).or_else(pair) else {
+            if let Some((name, start)) = spoken(text, start, end, secret_name).filter(|_| is_word) {
                 prose::at(start, end, name, found);
             }
             return;
@@ -71,7 +77,7 @@ impl NameScan {
         {
             return;
         }
-        let mut next = value(bytes, start, from);
+        let mut next = value(bytes, name, from);
         for _ in 0..LISTED {
             let Some(value) = next else { return };
             super::worked(value.end - value.start);
@@ -112,7 +118,7 @@ impl NameScan {
         };
         if let Some(at) = judged {
             let to = whole(bytes, value).max(words);
-            found.push(value.start + at..to, kind(secret_name));
+            found.push(value.start + at..to, secret_name.kind());
             self.secret_end = to;
         }
     }
@@ -146,7 +152,7 @@ impl NameScan {
         };
         let Some(at) = secret else { return false };
         let to = from + line.len();
-        found.push(from + at..to, kind(secret_name));
+        found.push(from + at..to, secret_name.kind());
         self.secret_end = to;
         true
     }
@@ -178,17 +184,6 @@ fn spoken(text: &str, start: usize, end: usize, secret_name: SecretName) -> Opti
     }
 }
 
-fn kind(secret_name: SecretName) -> &'static str {
-    match secret_name {
-        SecretName::Password | SecretName::Phrase => "password",
-        SecretName::Secret => "secret",
-        SecretName::Token => "token",
-        SecretName::Authorization => "credential",
-        SecretName::Cookie => "cookie",
-        SecretName::Key => "key",
-    }
-}
-
 /// Offset 0, because the whole line is redacted, if one of a line's cookies has a value that may be a secret.
 fn pairs(line: &[u8]) -> Option<usize> {
     let pair = |part: &[u8]| {
@@ -212,7 +207,7 @@ fn pairs(line: &[u8]) -> Option<usize> {
 /// Whether an assignment operator may follow a name. Most names are words of prose, and are rejected here.
 fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
-    let next = rest.iter().position(|b| !b"\\\"'`]) \t".contains(b));
+    let next = rest.iter().position(|b| !b"\\\"'`]) \t*".contains(b));
     match next.map(|at| (at, rest[at])) {
         None => false,
         Some((_, b'=' | b':' | b'|' | b'>' | b',')) => true,
@@ -228,10 +223,10 @@ fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> 
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let mut at = 0;
     // The name's own quotes and brackets, escaped or not: "name": , ['name'] = , \"name\":
-    while let Some(b'\\' | b'"' | b'\'' | b'`' | b']' | b')') = rest.get(at) {
+    while let Some(b'\\' | b'"' | b'\'' | b'`' | b']' | b')' | b'*') = rest.get(at) {
         at += 1;
     }
-    let quoted = at > 0;
+    let quoted = rest[..at].iter().any(|b| *b != b'*');
     let blank = |mut at: usize| {
         while let Some(b' ' | b'\t') = rest.get(at) {
             at += 1;
@@ -249,6 +244,7 @@ fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> 
         b':' if two == b"::" => return None,
         b'=' | b':' => sign + 1,
         b'|' if two == b"||" => sign + 2,
+        b'|' if begins_row(bytes, start) => sign + 1,
         // XML: <password>value</password>
         b'>' if at == sign => sign + 1,
         // setenv("NAME", "value"), {"name": "NAME", "value": "value"}
@@ -276,10 +272,59 @@ fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> 
     Some(end + to)
 }
 
+/// Whether a name is the first cell of a row: `| password | value |`, or `password | value` of `psql`.
+fn begins_row(bytes: &[u8], name: usize) -> bool {
+    let before = bytes[..name].iter().rev().take(BETWEEN);
+    let mut before = before.skip_while(|b| b" \t*`".contains(b));
+    match before.next() {
+        Some(b'|') => {
+            let mut line = before.skip_while(|b| b" \t".contains(b));
+            line.next().is_none_or(|b| matches!(b, b'\n' | b'\r'))
+        }
+        first => first.is_none_or(|b| matches!(b, b'\n' | b'\r')),
+    }
+}
+
+/// Finds the value of a name that is a value itself: `name: NAME` before `value: VALUE`, `key="NAME" value="VALUE"`, and
+/// `variable "NAME" { default = "VALUE" }`.
+///
+/// Returns the start of the value's own name and the end of its operator.
+fn paired(bytes: &[u8], end: usize) -> Option<(usize, usize)> {
+    /// Maximum distance of the operator, in bytes.
+    const MAX_PAIR_BYTES: usize = 200;
+    let rest = &bytes[end..bytes.len().min(end + MAX_PAIR_BYTES)];
+    let is_between = |at: usize| match rest[at] {
+        b'n' | b'r' | b't' => at > 0 && rest[at - 1] == b'\\',
+        b => b.is_ascii_whitespace() || b"\\\"'`,".contains(&b),
+    };
+    let gap = (0..rest.len()).find(|at| !is_between(*at))?;
+    super::worked(gap);
+    let (word, at) = match rest[gap] {
+        b'{' => {
+            let block = &rest[gap..];
+            let block = &block[..memchr::memchr(b'}', block).unwrap_or(block.len())];
+            super::worked(block.len());
+            ("default", gap + memchr::memmem::find(block, b"default")?)
+        }
+        _ => ("value", gap),
+    };
+    let after = rest[at..].strip_prefix(word.as_bytes())?;
+    let signs = run(after, |b| b"\\\"' \t".contains(&b));
+    let is_stated = gap > 0 && matches!(after.get(signs), Some(b':' | b'='));
+    is_stated.then_some((end + at, end + at + word.len() + signs + 1))
+}
+
 /// Examines the value after an operator.
 fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
     let rest = &bytes[from..bytes.len().min(from + BETWEEN)];
-    let blanks = run(rest, |b| matches!(b, b' ' | b'\t'));
+    // The end of emphasis in Markdown: `**Password:** value`.
+    let emphasis = run(rest, |b| matches!(b, b'*' | b'_'));
+    let emphasis = if rest.get(emphasis) == Some(&b' ') {
+        emphasis
+    } else {
+        0
+    };
+    let blanks = emphasis + run(&rest[emphasis..], |b| matches!(b, b' ' | b'\t'));
     // A type before the value, as in `token: &str = "…"`.
     let typed = run(&rest[blanks..], |b| {
         b.is_ascii_alphanumeric() || b"&'<>_ ?|".contains(&b)

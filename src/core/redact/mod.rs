@@ -19,6 +19,7 @@
 //! compiled when its keyword first occurs.
 
 mod assign;
+mod columns;
 mod context;
 mod documents;
 mod matches;

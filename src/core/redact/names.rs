@@ -21,6 +21,20 @@ pub(super) enum SecretName {
     Key,
 }
 
+impl SecretName {
+    /// Kind of a match with such a name.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Password | Self::Phrase => "password",
+            Self::Secret => "secret",
+            Self::Token => "token",
+            Self::Authorization => "credential",
+            Self::Cookie => "cookie",
+            Self::Key => "key",
+        }
+    }
+}
+
 /// Whether a header's value is a credential.
 pub fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();

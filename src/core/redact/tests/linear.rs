@@ -56,6 +56,10 @@ fn hostile_by_hand() -> Vec<(&'static str, String)> {
         ("titles without an end", "\u{1b}]0;".to_owned()),
         ("spelled letters", "\\u5bc6".to_owned()),
         ("backslashes of spelled letters", "\\u5bc6\\\\\\".to_owned()),
+        ("headers of tables", "password,token,".to_owned()),
+        ("tables", "\na|password\n-|-\n".to_owned()),
+        ("rows of tables", "user,password\n".to_owned()),
+        ("names before blocks", "password\" { ".to_owned()),
         ("links", "password of the ".to_owned()),
     ]
 }

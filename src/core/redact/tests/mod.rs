@@ -1,6 +1,7 @@
 //! Matches, non-matches, and cost.
 
 mod characters;
+mod forms;
 mod harmless;
 mod linear;
 mod ordinary;
