@@ -6,7 +6,7 @@ pub const PROMPT: usize = 1 << 20;
 /// Maximum bytes of a leg's stream kept for a follow-up after a refused call. A longer stream is dropped.
 pub const LEG_LOG: usize = 8 << 20;
 
-/// Maximum number of refused calls answered within one agent request.
+/// Maximum number of refused calls answered within one context of an agent request.
 pub const ASK_AGAIN: u32 = 2;
 
 /// Minimum number of messages since the last cut for a handoff.

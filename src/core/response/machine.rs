@@ -160,6 +160,7 @@ impl ResponseMachine {
                     Some(tool) => self.now.answered.push(tool),
                     None => self.now.refused += 1,
                 }
+                self.now.asked += 1;
                 self.send_next();
             }
             (ResponseState::WritingHandoff, LegEvent::NotWritten) => self.refuse_handoff(),

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{Action, LegEvent, ResponseEffect, ResponseMachine, ResponseOptions, VerdictInput};
-use crate::limits;
 use crate::plan::NextLeg;
 use crate::record::HiddenResult;
 use crate::wire::{EMPTY_TURN, HiddenCall, LegReport, StopReason};
@@ -210,7 +209,7 @@ proptest! {
     /// A driver that performs every action reaches an end, whatever the outcome of each effect.
     #[test]
     fn an_answer_always_ends(terms in terms(), seed in proptest::collection::vec(events(), 20..40)) {
-        let bound = terms.first.max_chain * (1 + limits::ASK_AGAIN) * (1 + terms.retries);
+        let bound = terms.first.max_chain * (1 + terms.retries);
         let mut watcher = Watcher::new(terms);
         let likely = |watcher: &Watcher| match &watcher.doing {
             Some(ResponseEffect::WriteHandoff(_)) => LegEvent::HandoffWritten {

@@ -17,8 +17,12 @@ use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
 pub struct VerdictInput {
     /// Number of messages in the model's view after the carry-over prompt.
     pub messages: usize,
-    /// Number of legs so far, including this one.
+    /// Number of contexts so far, including this one: the first, and one for each handoff.
     pub legs: u32,
+    /// Number of legs that followed an answered call, within any of these contexts.
+    pub asked: u32,
+    /// Number of handoffs that the model has just made in a row, with almost no work between them.
+    pub chained: u32,
     /// Maximum number of legs for one agent request.
     pub max_chain: u32,
     /// Number of refused calls that were answered in this agent request.
@@ -36,17 +40,18 @@ pub struct VerdictInput {
 impl VerdictInput {
     /// Collects the inputs for the first leg of a planned request.
     ///
-    /// `tooled` tells whether the request was sent with the tool. `max_chain` limits the legs of its response
-    /// plus the handoffs that the model has just made in a row, with almost no work between them.
+    /// `tooled` tells whether the request was sent with the tool. `max_chain` limits the legs of its response.
+    /// Handoffs that the model has just made in a row count as legs when it hands over again.
     pub fn new(plan: &PlannedRequest<'_>, sent: &RewriteOutcome, tooled: bool, max_chain: u32) -> Self {
         let stored = || plan.pin.stored_turn().and_then(|turn| turn.pending.clone());
         let pending = sent.pending.clone().or_else(stored);
         let side_call = plan.call.side_call;
-        let before = chained(plan.reading, plan.policy.look.tags, max_chain);
         Self {
             messages: sent.messages,
             legs: 1,
-            max_chain: max_chain.saturating_sub(before),
+            asked: 0,
+            chained: chained(plan.reading, plan.policy.look.tags, max_chain),
+            max_chain,
             refused: 0,
             answered: Vec::new(),
             tools: Arc::clone(&plan.policy.tools.recall),
@@ -54,6 +59,16 @@ impl VerdictInput {
             pending: pending.filter(|_| tooled && !side_call),
             structured: plan.reading.view.facts.structured || side_call,
         }
+    }
+
+    /// Whether another request may be sent upstream for this request of the agent.
+    fn has_leg_left(&self) -> bool {
+        self.legs + self.asked < self.max_chain
+    }
+
+    /// Whether a handoff may begin another context.
+    fn may_chain(&self) -> bool {
+        self.legs + self.asked + self.chained < self.max_chain && !self.structured
     }
 }
 
@@ -100,7 +115,7 @@ impl AnsweredCall {
 
 /// Judges a leg that has ended.
 pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
-    let may_chain = now.legs < now.max_chain && !now.structured;
+    let may_chain = now.may_chain();
     if report.hidden.is_empty() {
         // A pending handoff waits for the natural end of the agent's turn.
         let is_done = report.stop == StopReason::Done && report.calls.is_empty();
@@ -177,6 +192,7 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
         return if may_chain { fire } else { dropped };
     }
     let answer = match fates().next() {
+        _ if !now.has_leg_left() => None,
         Some((call, CallFate::Ask)) => Some((call, None)),
         // If no leg is left for a handoff, a handoff call is not answered.
         Some((call, CallFate::Answer(_))) if !may_chain && call.name() == TOOL_NAME => None,
@@ -197,7 +213,7 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
 /// `None` if anything else was shown: text would not be in the format, and other thinking would be bound to
 /// the call.
 fn in_format(report: &LegReport, now: &VerdictInput) -> Option<AnsweredCall> {
-    let call = report.hidden.first()?;
+    let call = report.hidden.first().filter(|_| now.has_leg_left())?;
     if report.parts > 0 && call.bound_to.is_none() {
         return None;
     }

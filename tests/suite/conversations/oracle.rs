@@ -172,9 +172,12 @@ pub struct Exchange {
     leg_from: usize,
     content: usize,
     legs: u32,
+    /// Number of legs after an answered call.
+    again: u32,
     asked: u32,
     /// Number of answered searches.
     recalled: usize,
+    max_legs: u32,
     max_chain: u32,
     recalls: usize,
     /// Whether the response ends at a handoff.
@@ -250,8 +253,10 @@ pub fn replay(
         view: view.clone(),
         leg_from: 0,
         legs: 1,
+        again: 0,
         asked: 0,
         recalled: 0,
+        max_legs: max_chain,
         // What upstream holds of the transcript is not in the request.
         max_chain: max_chain.saturating_sub(if agent.held { 0 } else { view.chained() }),
         recalls,
@@ -418,7 +423,7 @@ impl Exchange {
             if let Some(prompt) = self.view.pending.clone()
                 && natural
                 && !calls
-                && self.legs < self.max_chain
+                && self.legs + self.again < self.max_chain
             {
                 self.view.say(visible);
                 return self.fire(&prompt);
@@ -602,7 +607,7 @@ impl Exchange {
     /// dropped.
     fn alone(&mut self, reply: &Reply, calls: &[&Part], visible: Vec<Value>) -> Option<Outcome> {
         let ended = &self.word(&Stop::Natural, false);
-        let may_chain = self.legs < self.max_chain;
+        let may_chain = self.legs + self.again < self.max_chain;
         let mut handoffs = calls.iter().rev().filter(|call| !is_recall(call));
         if let Some(prompt) = handoffs.find_map(|call| self.judge(call).1) {
             if !may_chain {
@@ -618,7 +623,8 @@ impl Exchange {
             false => self.judge(call).0,
         };
         let found = is_recall(call) && !answer.is_error();
-        if !found && (self.asked >= 2 || !is_recall(call) && !may_chain) {
+        let is_refused = !found && (self.asked >= 2 || !is_recall(call) && !may_chain);
+        if is_refused || self.legs + self.again >= self.max_legs {
             return self.without_call(reply, visible, ended);
         }
         self.show(&visible);
@@ -629,6 +635,7 @@ impl Exchange {
             true => self.recalled += 1,
             false => self.asked += 1,
         }
+        self.again += 1;
         self.shown.push(Shown::Aside);
         self.view.paired = true;
         self.view.say([visible, vec![block(call)]].concat());

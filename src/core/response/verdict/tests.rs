@@ -122,6 +122,39 @@ fn the_chain_and_the_asking_are_bounded() {
         judge(&report(&[r#"{"prompt":"p"}"#], 0, StopReason::Calls), &full),
         Verdict::End(Ending::WithoutCall)
     );
+    // Answered calls count as well, whether refused or not.
+    let asked = |asked| VerdictInput {
+        legs: 5,
+        asked,
+        ..now()
+    };
+    for arguments in ["{}", r#"{"prompt":"p"}"#] {
+        let report = report(&[arguments], 0, StopReason::Calls);
+        assert_eq!(
+            judge(&report, &asked(3)),
+            Verdict::End(Ending::WithoutCall),
+            "{arguments}"
+        );
+        assert_ne!(
+            judge(&report, &asked(2)),
+            Verdict::End(Ending::WithoutCall),
+            "{arguments}"
+        );
+    }
+    let in_format = VerdictInput {
+        structured: true,
+        ..asked(3)
+    };
+    assert_eq!(
+        judge(&report(&["{}"], 0, StopReason::Calls), &in_format),
+        Verdict::End(Ending::WithoutCall)
+    );
+    // Earlier handoffs in a row stop further ones, but not the answer to a call.
+    let chained = VerdictInput { chained: 8, ..now() };
+    assert_eq!(
+        judge(&report(&[r#"{"prompt":"p"}"#], 0, StopReason::Calls), &chained),
+        Verdict::End(Ending::WithoutCall)
+    );
     let exhausted = VerdictInput {
         refused: limits::ASK_AGAIN,
         ..now()
