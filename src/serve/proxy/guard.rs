@@ -10,6 +10,10 @@ use http::{Version, header};
 use super::fault::{Code, Fault};
 use crate::state::access::hosts;
 use crate::state::config;
+use baton_core::text::cut::cut;
+
+/// Maximum bytes of a refused host or origin that are shown: the longest host name, and a scheme before it.
+const MAX_SHOWN_BYTES: usize = 272;
 
 /// Allowed hosts and origins, from the config.
 pub(super) struct OriginGuard {
@@ -30,7 +34,7 @@ impl OriginGuard {
         let open = !self.server.at.listen.ip().is_loopback() && self.server.hosts.is_empty();
         match names.find(|name| !open && !self.is_ours(name)) {
             None => Ok(()),
-            Some(name) => Err(Fault::because(Code::FOREIGN_HOST, name)),
+            Some(name) => Err(Fault::because(Code::FOREIGN_HOST, cut(name, MAX_SHOWN_BYTES))),
         }
     }
 
@@ -48,7 +52,10 @@ impl OriginGuard {
         for origin in origins {
             let origin = origin.to_str().unwrap_or("?").to_ascii_lowercase();
             if !self.server.origins.contains(&origin) && !is_page_of(names.clone(), &origin) {
-                return Err(Fault::because(Code::FOREIGN_ORIGIN, origin));
+                return Err(Fault::because(
+                    Code::FOREIGN_ORIGIN,
+                    cut(&origin, MAX_SHOWN_BYTES),
+                ));
             }
         }
         Ok(())
@@ -205,6 +212,16 @@ mod tests {
             let headers = [&[("host", "localhost:8787")][..], headers].concat();
             let found = guard.origin(&request(Version::HTTP_11, "/v1/messages", &headers));
             assert_eq!(found.is_ok(), *admitted, "{headers:?}");
+        }
+        let long = "e".repeat(150_000);
+        let origin = request(
+            Version::HTTP_11,
+            "/v1/messages",
+            &[("host", "localhost:8787"), ("origin", &long)],
+        );
+        let host = request(Version::HTTP_11, "/v1/messages", &[("host", &long)]);
+        for refused in [guard.origin(&origin), guard.host(&host)] {
+            assert!(refused.unwrap_err().message().len() < 600);
         }
     }
 }
