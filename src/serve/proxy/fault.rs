@@ -100,7 +100,7 @@ codes! {
     /// No byte within the time limit.
     SILENT = "upstream_silent", 504, true, Upstream, "upstream sent nothing for too long; try again, or raise the upstream's idle_secs";
     /// The connection ended, or broke the protocol, before a response was complete.
-    CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without a response; try again";
+    CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection before its response was complete; try again";
     /// The response header block exceeds the line or byte limit.
     HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "upstream's response headers exceed 256 lines or limits.header_bytes; the same request would fail again, so raise the limit or find the source of the headers";
     /// The response's coding or framing is broken, and the agent has received none of it.
