@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::commands;
 use crate::marker::sentinel::SealedBody;
-use crate::record::{CutPoint, Handoff, HandoffId, KeptTurns, LEFT_OUT_KEPT, ResponseOrigin};
+use crate::record::{CutPoint, Handoff, HandoffId, KeptTurns, LEFT_OUT_KEPT, LOCAL, ResponseOrigin};
 use crate::rewrite::notes::UndoneHandoffs;
 use crate::rewrite::{Candidate, RequestReading, left_out, preamble};
 use crate::text::json;
@@ -22,10 +22,18 @@ const UNKNOWN: &str = "baton: this handoff is not known here, so nothing was sen
 shows the handoffs of this store, and `baton handoffs show ID` the line to begin with. A handoff belongs to the client \
 and to the state directory that it was made with. To continue without it, send your message again without that line.";
 
+/// Reply to a client of a shared proxy, who has neither its store nor its commands.
+const UNKNOWN_TO_CLIENT: &str = "baton: this handoff is not known here, so nothing was sent to the model. A handoff \
+belongs to the client and to the proxy that it was made with. Begin with the whole line of a handoff of yours. To continue \
+without it, send your message again without that line.";
+
 /// Reply to a user who resumes by a line whose id is cut so short that several handoffs match.
 const AMBIGUOUS: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to the model. \
 Give more of the id, or better the whole line: `baton handoffs list` shows the handoffs of this store, and `baton handoffs \
 show ID` the line to begin with. To continue without it, send your message again without that line.";
+
+const AMBIGUOUS_TO_CLIENT: &str = "baton: more than one handoff has an id that begins like this, so nothing was sent to \
+the model. Give the whole line. To continue without it, send your message again without that line.";
 
 /// Reason why the line by which a user resumes a handoff names no single one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +46,11 @@ pub enum Unresolved {
 
 impl Unresolved {
     /// Reply to the user. Nothing is sent to the model.
-    pub fn answer(self) -> &'static str {
+    pub fn answer(self, principal: &str) -> &'static str {
         match self {
+            Self::Unknown if principal != LOCAL => UNKNOWN_TO_CLIENT,
             Self::Unknown => UNKNOWN,
+            Self::Ambiguous if principal != LOCAL => AMBIGUOUS_TO_CLIENT,
             Self::Ambiguous => AMBIGUOUS,
         }
     }

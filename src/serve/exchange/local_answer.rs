@@ -65,7 +65,7 @@ impl Exchange {
             ?why,
             "failed to find the handoff to resume; answering with the reason"
         );
-        self.local_answer(why.answer(), None).await
+        self.local_answer(why.answer(&self.ctx.principal), None).await
     }
 
     /// Builds a complete response with this text. `handoff` is the one whose sentinel the text contains.
