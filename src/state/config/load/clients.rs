@@ -88,7 +88,13 @@ impl Loader<'_> {
                     continue;
                 }
             };
-            let entries = read_toml(&name, &text, &mut self.problems);
+            let mut problems = Vec::new();
+            let entries = read_toml(&name, &text, &mut problems);
+            // The first one is enough: a file that is not TOML has one in each line.
+            if let Some(first) = problems.into_iter().next() {
+                config.refused_clients.push(first);
+                continue;
+            }
             let path = format!("{CLIENTS}.{}", config.clients.len());
             let origin = KeyOrigin::File(name);
             self.origins.insert(path.clone(), origin.clone());

@@ -122,6 +122,14 @@ fn clients_come_from_a_directory_and_have_keys_or_digests() {
         found.iter().any(|problem| problem.contains("eve.toml:1")),
         "{found:?}"
     );
+    // A file that is not TOML has an error in each line, and one tells it.
+    std::fs::write(
+        dir.path().join("eve.toml"),
+        "# Notes\nnot a table, and\nno key: of `any`\n".repeat(9),
+    )
+    .unwrap();
+    let found = refused("");
+    assert!(found.len() == 1 && found[0].contains("eve.toml:2"), "{found:?}");
     let config = load(&text(""), &[], &Flags::default()).unwrap();
     assert_eq!(config.clients.len(), 2, "{:?}", config.clients);
     let found = problems(&format!("server.clients_dir = '{}/none'", dir.path().display()));
