@@ -41,6 +41,14 @@ pub(super) fn age(dir: &Path, name: &str) -> FileStamp {
     })
 }
 
+/// Returns the time in a file's name, if it has one.
+pub(super) fn named_at(path: &Path) -> Option<Time> {
+    let stamp = names::time(path.file_name()?.to_str()?)?;
+    Some(Time::of_seconds(
+        stamp.minute + i64::from(stamp.second.unwrap_or_default()),
+    ))
+}
+
 /// Sorts the files of a directory, newest first.
 pub(super) fn sort(dir: &Path, files: Vec<String>) -> Vec<String> {
     let mut aged: Vec<_> = files.into_iter().map(|name| (age(dir, &name), name)).collect();

@@ -61,9 +61,17 @@ pub fn read_file(path: &Path) -> FileResult<HandoffYaml> {
     let text = text_of(path)?;
     let read = read(&text).map_err(|error| FileError::Malformed(path.to_owned(), error))?;
     let errors = read.errors();
+    let mut file = read.file;
+    let has_time = [&file.updated_at, &file.created_at]
+        .into_iter()
+        .any(|at| Time::parse(at).is_some());
+    // The name has at least minutes, while the file's `date` is only a day.
+    if !has_time && let Some(at) = newest::named_at(path) {
+        file.created_at = at.rfc3339();
+    }
     Ok(HandoffYaml {
         path: path.to_owned(),
-        file: read.file,
+        file,
         errors,
     })
 }

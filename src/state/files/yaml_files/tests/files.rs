@@ -319,6 +319,21 @@ fn the_line_is_of_the_newest_file_that_states_something() {
 }
 
 #[test]
+fn a_file_without_a_time_has_that_of_its_name() {
+    let (dir, _) = empty();
+    for (name, expected) in [
+        ("2026-11-30_12-05_x.yaml", "2026-11-30T12:05:00Z"),
+        ("auto-handoff-2026-11-30T12-05-09.yaml", "2026-11-30T12:05:09Z"),
+        ("notes.yaml", "2026-11-30T00:00:00Z"),
+    ] {
+        let path = dir.path().join(name);
+        fs::write(&path, "goal: a\nnow: b\ndate: 2026-11-30\n").unwrap();
+        let at = read_file(&path).unwrap().file.written_at().unwrap();
+        assert_eq!(at.rfc3339(), expected, "{name}");
+    }
+}
+
+#[test]
 fn a_document_gets_one_file() {
     let (dir, directory) = empty();
     let document = |id: &str| {
