@@ -32,6 +32,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use self::block::BlockWriter;
+use self::newest::NewestParts;
 use self::prompt_index::{PromptIndex, plain};
 use crate::agents::todo::{NumberedTodo, TodoState};
 use crate::handoffs::draft;
@@ -227,12 +228,24 @@ impl Lacking {
     }
 
     /// Appends the user's newest message. Returns it if the prompt or the block has it.
-    fn newest(&mut self, parts: [Option<&str>; 3], has_rules: bool) -> Option<String> {
-        let mut quoted = parts.iter().flatten();
+    fn newest(&mut self, parts: NewestParts<'_>, has_rules: bool) -> Option<String> {
+        let NewestParts {
+            request,
+            is_done,
+            asked,
+            text,
+        } = parts;
+        let mut quoted = [request, asked, Some(text)].into_iter().flatten();
         let is_there = quoted.all(|part| self.index.has(part, false));
-        let [request, asked, text] = parts.map(|part| part.map(str::to_owned));
+        let request = request.map(|request| match is_done {
+            true => format!("(The request before it, which is done: {request})"),
+            false => request.to_owned(),
+        });
         let asked = asked.map(|asked| format!("(The model asked: {asked})"));
-        let newest: Vec<String> = [request, asked, text].into_iter().flatten().collect();
+        let newest: Vec<String> = [request, asked, Some(text.to_owned())]
+            .into_iter()
+            .flatten()
+            .collect();
         // With a small budget, the newest message must leave room for rules.
         let share = if has_rules { 2 } else { 1 };
         let newest = self.block.part(CarriedKind::Newest, &newest.join("\n"), share);

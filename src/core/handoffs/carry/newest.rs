@@ -273,18 +273,34 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
     })
 }
 
+/// A newest message as it is quoted.
+pub(super) struct NewestParts<'m> {
+    pub(super) request: Option<&'m str>,
+    /// Whether the request is done. It then only shows the subject of a reply.
+    pub(super) is_done: bool,
+    pub(super) asked: Option<&'m str>,
+    pub(super) text: &'m str,
+}
+
 impl NewestMessage {
-    /// The parts of the message as it is quoted, without finished requests: the request before it, the model's question, and
-    /// its text. `None` if nothing remains that shows the task.
-    pub(super) fn parts(&self, finished: &[SeenStatement]) -> Option<[Option<&str>; 3]> {
+    /// The parts of the message as it is quoted: the request before it, the model's question, and its text. A finished request
+    /// stands only with a reply that has nothing else. `None` if nothing remains that shows the task.
+    pub(super) fn parts(&self, finished: &[SeenStatement]) -> Option<NewestParts<'_>> {
         let is_finished = |text: &str| finished.iter().any(|done| done.text == joined(text));
-        let request = self.request.as_deref().filter(|request| !is_finished(request));
+        let is_done = self.request.as_deref().is_some_and(is_finished);
         let asked = self.asked.as_deref();
-        let says = match self.is_reply {
-            true => request.is_some() || asked.is_some() || !requests::is_reply(&self.text),
-            false => !is_finished(&self.text),
+        let is_only_reply = self.is_reply && asked.is_none() && requests::is_reply(&self.text);
+        let says = match is_only_reply {
+            true => self.request.is_some() && !(is_done && requests::is_praise(&self.text)),
+            false => self.is_reply || !is_finished(&self.text),
         };
-        says.then_some([request, asked, Some(&self.text)])
+        let request = self.request.as_deref().filter(|_| !is_done || is_only_reply);
+        says.then_some(NewestParts {
+            request,
+            is_done,
+            asked,
+            text: &self.text,
+        })
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::said::{behind, said_in};
 use super::*;
+use crate::handoffs::testing::view;
+use crate::work::DraftIndexSettings;
 
 #[test]
 fn an_accepted_plan_is_quoted_as_far_as_there_is_room() {
@@ -91,6 +93,90 @@ fn a_canned_continuation_and_an_address_belong_to_the_request_before() {
     }
     let alone = "https://shop.example.com/hall/7";
     assert_contains(&behind(&[user(alone)], 600), alone);
+}
+
+#[test]
+fn a_message_that_goes_on_with_other_work_is_a_request() {
+    let newest = |said: [&str; 3]| {
+        let [first, next, last] = said;
+        let told = [
+            user(first),
+            model("Done."),
+            user(next),
+            model("Let me see."),
+            user(last),
+        ];
+        behind(&told, 600)
+            .split_once(":\n")
+            .unwrap()
+            .1
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    for (next, last) in [
+        ("Go on with the lamps, but without color", "go on"),
+        ("ok, please continue with the lamps", "continue"),
+        ("proceed to the lamps", "proceed"),
+        ("weiter mit den Lampen, aber ohne Farbe", "weiter"),
+        ("continue avec les lampes, mais sans couleur", "continue"),
+        ("sigue con las lámparas", "sigue"),
+        ("продолжай с лампами", "продолжай"),
+        ("ga verder met de lampen", "ga verder"),
+        ("继续画楼上的灯，不要颜色", "继续"),
+        ("続けてランプを塗って", "続けて"),
+        ("계속 램프를 칠해", "계속"),
+    ] {
+        assert_eq!(newest(["Paint the hall.", next, last]), format!("- {next}"));
+    }
+    for next in [
+        "Continue, but skip the lamps",
+        "go on with it",
+        "continue with step 2, please",
+        "go on with the next one",
+        "go ahead with the lamps",
+        "try again with the lamps",
+        "continue to paint",
+        "weiter mit dem nächsten Schritt",
+        "continue avec la suite",
+        "продолжай с этого места",
+        "继续，不要颜色",
+        "继续做剩下的任务",
+        "続けて残りの作業をして",
+        "계속 나머지 작업을 해",
+    ] {
+        assert_eq!(
+            newest(["Paint the hall.", next, "go on"]),
+            "- Paint the hall.",
+            "{next}"
+        );
+    }
+}
+
+#[test]
+fn a_reply_after_finished_work_stands_with_what_it_may_be_about() {
+    let messages = |last: &str| {
+        [
+            user("Paint the hall."),
+            model("Done."),
+            user("no wait, stop. Use a brush instead"),
+            model("Done."),
+            user(last),
+        ]
+    };
+    let block = |last: &str| {
+        let messages = messages(last);
+        let seen = SeenFacts::of_work(
+            DraftIndexSettings::default(),
+            &Transcript::from_view(&view(&messages)),
+        );
+        carry("Go on.", &said_in(&messages), Some(&seen), all(600)).prompt
+    };
+    let asked = "- (The request before it, which is done: no wait, stop. Use a brush instead)\n  yes\n";
+    assert_contains(&block("yes"), asked);
+    assert_lacks(&block("yes"), "rules and decisions");
+    assert_lacks(&block("thanks!"), "newest message");
 }
 
 #[test]
