@@ -146,7 +146,7 @@ impl<'i> Work<'i> {
             facts,
         };
         // The answer to a question leaves earlier requests as they are.
-        if work.all_done && requests::ends_with_question(&work.turns) {
+        if work.all_done && requests::ends_with_question(&work.turns, &work.facts) {
             let is_done = work.earlier().all(|turn| work.is_done(turn));
             work.all_done = is_done;
         }
@@ -274,7 +274,8 @@ impl<'i> Work<'i> {
                 || next.is_some_and(|next| requests::postpones(&next.user_text()))
         };
         let has_moved_on = || !is_put_off() && (self.turns.len() - turn.n >= MOVED_ON || is_answered());
-        (requests::is_reported_done(last) || has_moved_on()) && !requests::is_unfinished(last, &self.facts)
+        (requests::is_reported_done(last, &self.facts) || has_moved_on())
+            && !requests::is_unfinished(last, &self.facts)
     }
 
     /// Whether the user only asked in a turn, and stated nothing that outlives it.

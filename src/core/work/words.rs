@@ -13,6 +13,8 @@ use crate::text::table;
 pub(crate) struct DraftWords {
     pub(crate) done: Wordings,
     pub(crate) did: Phrases,
+    pub(crate) wrote: Phrases,
+    pub(crate) in_part: Phrases,
     pub(crate) not_done: Wordings,
     pub(crate) assumptions: Vec<&'static str>,
     pub(crate) failed_first: Vec<&'static str>,

@@ -26,8 +26,25 @@ pub(crate) fn names_next_step(sentence: &str) -> bool {
 
 /// Whether a model's last words state that the task is done.
 pub(crate) fn claims_done(text: &str) -> bool {
+    WORDS.done.occur_in(&text.to_lowercase()) && leaves_nothing(text)
+}
+
+/// Whether a model's last words report a change and nothing else: `I've written the page.` After a change of files, they report
+/// the work as done.
+pub(super) fn claims_change(text: &str) -> bool {
+    /// Maximum size of such words in bytes. Longer ones may also name open work, in words that no list has.
+    const MAX_REPORT_BYTES: usize = 240;
+    let small = lower(text);
+    text.len() <= MAX_REPORT_BYTES
+        && WORDS.wrote.occur_in(&small)
+        && !WORDS.in_part.occur_in(&small)
+        && leaves_nothing(text)
+}
+
+/// Whether a model's last words name no work that is left.
+fn leaves_nothing(text: &str) -> bool {
     let denies = |sentence: &str| !is_offer(sentence) && WORDS.not_done.occur_in(&sentence.to_lowercase());
-    WORDS.done.occur_in(&text.to_lowercase()) && !sentences(text).any(denies) && !names_rest(text)
+    !sentences(text).any(denies) && !names_rest(text)
 }
 
 /// Whether a sentence offers help. "Let me know" announces no more work, and neither do "remaining questions".
@@ -74,7 +91,7 @@ fn counts_part(small: &str) -> bool {
         ("of", Some(part), Some(whole)) => part > 1 && part < whole,
         _ => false,
     };
-    WORDS.done.occur_in(small) && words.windows(3).any(is_part)
+    (WORDS.done.occur_in(small) || WORDS.wrote.occur_in(small)) && words.windows(3).any(is_part)
 }
 
 /// Whether the last sentences of a model's text report remaining work. Earlier ones may announce steps that followed.

@@ -5,7 +5,7 @@ mod words;
 
 pub(crate) use self::closing::{claims_done, last_offer, last_question, names_next_step};
 
-use self::closing::{names_rest, says_left};
+use self::closing::{claims_change, names_rest, says_left};
 use self::words::{ASKING, words_of};
 use super::excerpt::{one_line, sentences};
 use super::markers::SENTENCE;
@@ -336,8 +336,8 @@ fn is_answered_question(turn: &IndexedTurn<'_>) -> bool {
 }
 
 /// Whether the last words of a task answer a question, and report no work.
-pub(super) fn ends_with_question(turns: &[IndexedTurn<'_>]) -> bool {
-    last_work(turns).is_some_and(|turn| is_answered_question(turn) && !is_claimed_done(turn))
+pub(super) fn ends_with_question(turns: &[IndexedTurn<'_>], facts: &SeenFacts) -> bool {
+    last_work(turns).is_some_and(|turn| is_answered_question(turn) && !is_claimed_done(turn, facts))
 }
 
 /// Whether a turn makes a new request, and neither tells the model to continue nor answers its question.
@@ -401,7 +401,7 @@ pub(super) fn is_all_done(turns: &[IndexedTurn<'_>], current: usize, facts: &See
     !has_open_todo
         && last_work(turns).is_some_and(|turn| {
             // The answer to a question within a task does not finish the task.
-            is_claimed_done(turn) || turn.n == current + 1 && is_answered_question(turn)
+            is_claimed_done(turn, facts) || turn.n == current + 1 && is_answered_question(turn)
         })
         && !has_failure(facts, |turn| turn > current)
 }
@@ -419,7 +419,7 @@ pub(super) fn finished(turns: &[IndexedTurn<'_>], facts: &SeenFacts) -> Vec<Seen
             let text = one_line(&request.text, SENTENCE);
             // A request that was made again is open until its last occurrence is done.
             found.retain(|known| !known.text.eq_ignore_ascii_case(&text));
-            if is_claimed_done(turn) && !has_failure(facts, |failed| failed == turn.n) {
+            if is_claimed_done(turn, facts) && !has_failure(facts, |failed| failed == turn.n) {
                 newest::push(&mut found, MAX_FINISHED, SeenStatement::new(text, turn.n));
             }
         }
@@ -436,15 +436,22 @@ fn has_failure(facts: &SeenFacts, is_turn: impl Fn(usize) -> bool) -> bool {
 }
 
 /// Whether the model ended a turn by stating that all was done.
-fn is_claimed_done(turn: &IndexedTurn<'_>) -> bool {
-    let last = turn.replies.last().filter(|_| turn.ended == TurnEnd::Answered);
-    last.is_some_and(|reply| claims_done(&reply.text))
+fn is_claimed_done(turn: &IndexedTurn<'_>, facts: &SeenFacts) -> bool {
+    turn.ended == TurnEnd::Answered && reports(turn, facts, claims_done)
 }
 
 /// Whether the model's last words in a turn report its request as done, even if they end with a question.
-pub(crate) fn is_reported_done(turn: &IndexedTurn<'_>) -> bool {
-    let reports = |text: &str| claims_done(text) || WORDS.did.occur_in(&lower(text));
-    turn.replies.last().is_some_and(|reply| reports(&reply.text))
+pub(crate) fn is_reported_done(turn: &IndexedTurn<'_>, facts: &SeenFacts) -> bool {
+    reports(turn, facts, |text| {
+        claims_done(text) || WORDS.did.occur_in(&lower(text))
+    })
+}
+
+/// Whether the model's last words in a turn satisfy `claims`, or name a change, and the turn changed files.
+fn reports(turn: &IndexedTurn<'_>, facts: &SeenFacts, claims: impl Fn(&str) -> bool) -> bool {
+    let changed = || facts.files.iter().any(|file| file.turn == turn.n);
+    let last = turn.replies.last();
+    last.is_some_and(|reply| claims(&reply.text) || claims_change(&reply.text) && changed())
 }
 
 /// Whether the model reported that a part of a request is left, or a failure of the turn leaves work.

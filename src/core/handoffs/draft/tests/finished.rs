@@ -320,3 +320,50 @@ fn a_statement_and_a_step_stand_once() {
         assert_eq!(draft.matches(once).count(), 1, "{once}: {draft}");
     }
 }
+
+#[test]
+fn a_report_of_a_change_finishes_the_request_if_a_file_was_changed() {
+    let goal_after = |closing: &str| {
+        let mut messages = vec![user("Write a page about the hall.")];
+        messages.extend(called(
+            "Write",
+            json!({"file_path": "/w/hall.md", "content": "x"}),
+            "ok",
+        ));
+        messages.push(model(closing));
+        goal(&messages)
+    };
+    for closing in [
+        "Did it.",
+        "I've written hall.md.",
+        "hall.md now contains the page.",
+        "Ich habe hall.md geschrieben.",
+        "C'est fait.",
+        "Ya está escrito.",
+        "Ho scritto la pagina.",
+        "Я написал страницу.",
+        "Ik heb de pagina geschreven.",
+        "已写入 hall.md。",
+        "hall.md を作成しました。",
+    ] {
+        assert_begins(&goal_after(closing), "Last goal (done)");
+    }
+    for closing in [
+        "I've written the first half of hall.md.",
+        "I've written hall.md, but the doors are missing.",
+        "I've written two of the three pages.",
+        "hall.md now contains a stub.",
+        "I've created hall.md. Next I will write the page.",
+        "Ich habe einen Entwurf geschrieben.",
+        "J'ai écrit une partie de la page.",
+        "The page is about the hall.",
+    ] {
+        assert_begins(&goal_after(closing), "Goal (the last open request)");
+    }
+    // Nothing was changed.
+    let messages = [
+        user("Write a page about the hall."),
+        model("I've written hall.md."),
+    ];
+    assert_begins(&goal(&messages), "Goal (the last open request)");
+}
