@@ -39,7 +39,9 @@ impl Rule {
         match request.filter(|_| is_done) {
             Some(request) => {
                 let request = one_line(request, MAX_REQUEST_BYTES);
-                format!("{}{mark}{SAID_WITH}{request}{IS_DONE}", self.text)
+                let ends = request.ends_with(['.', '!', '?', '…', '。', '！', '？']);
+                let stop = if ends { "" } else { "." };
+                format!("{}{mark}{SAID_WITH}{request}{stop}{IS_DONE}", self.text)
             }
             None => format!("{}{mark}", self.text),
         }

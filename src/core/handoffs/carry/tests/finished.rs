@@ -31,6 +31,22 @@ fn a_rule_that_was_said_with_a_finished_request_goes_on_with_it() {
 }
 
 #[test]
+fn a_request_without_a_full_stop_gets_one_in_the_mark_of_its_rule() {
+    let asked = "Never touch the door.\nPort the hall";
+    let messages = [user(asked), model("Done."), user("Now the exporter.")];
+    let seen = SeenFacts::of_work(
+        DraftIndexSettings::default(),
+        &Transcript::from_view(&view(&messages)),
+    );
+    let carried = carry("Go on.", &said_in(&messages), Some(&seen), all(600)).prompt;
+    assert_contains(
+        &carried,
+        "- Never touch the door. [said with: Port the hall. That is done.]\n",
+    );
+    assert_eq!(rules_behind(&carried), ["Never touch the door."]);
+}
+
+#[test]
 fn earlier_requests_that_are_done_stand_apart() {
     let messages = [
         user("Look at the exporter."),
