@@ -205,6 +205,9 @@ fn is_request_at(rest: &str) -> Option<bool> {
     if decides || begins(&ASKING.corrects) || begins(&ASKING.decides) {
         return Some(false);
     }
+    if ASKING.next_thing.rests(rest).any(is_thing) {
+        return Some(true);
+    }
     // `The build fails` and `release is late` ask for nothing.
     let states = |after: &str| {
         let next = after
@@ -217,6 +220,18 @@ fn is_request_at(rest: &str) -> Option<bool> {
         .rests(rest)
         .filter(|after| !after.starts_with(is_inner));
     orders.next().is_some_and(|after| !states(after)).then_some(true)
+}
+
+/// Whether the rest of a sentence up to its first comma is only the name of a thing.
+fn is_thing(rest: &str) -> bool {
+    /// Maximum number of words of a thing. Most statements have more.
+    const MAX_WORDS: usize = 3;
+    let name = rest.split(',').next().unwrap_or_default();
+    let words = words_of(name);
+    let states = |word: &&str| {
+        ASKING.predicates.contains(word) || ASKING.no_name.contains(word) || word.ends_with("n't")
+    };
+    (1..=MAX_WORDS).contains(&words.len()) && !words.iter().any(states)
 }
 
 /// Whether a lower-case sentence is a question, by its mark or, in languages that need none, by its last clause.

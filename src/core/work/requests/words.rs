@@ -34,6 +34,8 @@ pub(super) struct AskingWords {
     pub(super) named_before: HashSet<&'static str>,
     pub(super) named_within: Vec<&'static str>,
     pub(super) politely: Beginnings,
+    pub(super) next_thing: Beginnings,
+    pub(super) no_name: HashSet<&'static str>,
     pub(super) postpones: Beginnings,
     pub(super) offers: Phrases,
     pub(super) praise: HashSet<&'static str>,

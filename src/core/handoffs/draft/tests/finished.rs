@@ -367,3 +367,26 @@ fn a_report_of_a_change_finishes_the_request_if_a_file_was_changed() {
     ];
     assert_begins(&goal(&messages), "Goal (the last open request)");
 }
+
+#[test]
+fn a_request_that_only_names_the_next_thing_is_done_with_it() {
+    let after = |said: &str| {
+        let mut messages = vec![user("Paint the hall."), model("Done."), user(said)];
+        messages.extend([model("Done, it is painted."), user("Write the changelog.")]);
+        let local = local(&messages);
+        let (live, done) = local
+            .split_once("Earlier requests. They are done")
+            .unwrap_or((&local, ""));
+        (live.contains(said), done.contains(said))
+    };
+    for said in [
+        "Now the north door.",
+        "Ok, next the lamps.",
+        "Jetzt die Lampen der Halle.",
+        "Maintenant l'escalier.",
+        "Ahora las puertas.",
+    ] {
+        assert_eq!(after(said), (false, true), "{said}");
+    }
+    assert!(after("Now the hall is darker than it was.").0);
+}
