@@ -31,11 +31,35 @@ pub fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
     });
     pieces
         .map(|(part, code)| TextPiece {
-            text: part.trim_start_matches(['-', '*', '#', '>', ' ']),
+            text: without_markers(part),
             code,
         })
         // Shorter pieces are remains of list markers and abbreviations.
         .filter(|piece| piece.text.len() > 3)
+}
+
+/// A line without the markers of lists, headings and quotations before it. `#42`, `--all` and `*.tmp` begin with none.
+pub fn without_markers(line: &str) -> &str {
+    let mut rest = line;
+    while let Some(marker) = rest
+        .chars()
+        .next()
+        .filter(|c| matches!(c, '-' | '*' | '•' | '#' | '>' | ' '))
+    {
+        let after = rest.trim_start_matches(marker);
+        let is_single = rest.len() - after.len() == marker.len_utf8();
+        let is_word = match marker {
+            '#' => !after.is_empty() && !after.starts_with(' '),
+            '-' => !is_single && after.starts_with(char::is_alphanumeric),
+            '*' => is_single && after.starts_with(['.', '/']),
+            _ => false,
+        };
+        if is_word {
+            break;
+        }
+        rest = after;
+    }
+    rest
 }
 
 fn split(line: &str) -> Vec<&str> {
@@ -183,6 +207,19 @@ mod tests {
         assert_eq!(all, ["We use v1.2 here.", "Never push!", "And this"]);
         let all: Vec<_> = sentences("Use tabs etc. in all files etc. Stop.").collect();
         assert_eq!(all, ["Use tabs etc. in all files etc.", "Stop."]);
+        let text = "#42 is open. #43 is not.\n## Title\n- --all is slow.\n*.tmp is ours.\n> - *Never* push.";
+        let all: Vec<_> = sentences(text).collect();
+        assert_eq!(
+            all,
+            [
+                "#42 is open.",
+                "#43 is not.",
+                "Title",
+                "--all is slow.",
+                "*.tmp is ours.",
+                "Never* push."
+            ]
+        );
         assert_eq!(one_line("a\n b  c", 40), "a b c");
         assert_eq!(one_line("alpha beta gamma", 12), "alpha beta…");
     }

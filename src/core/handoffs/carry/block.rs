@@ -151,9 +151,14 @@ fn heading(kind: CarriedKind, is_short: bool) -> &'static str {
     }
 }
 
-/// Whether a string could be read as the edge of a block.
-pub(super) fn has_edge(text: &str) -> bool {
+/// Whether a string has something that could be read as the edge of a block, unless it is broken up.
+fn has_edge(text: &str) -> bool {
     text.contains(NAME)
+}
+
+/// Whether a string is nothing but an edge, as in a block that the user pasted.
+pub(super) fn is_edge(text: &str) -> bool {
+    [OPENS, CLOSES].iter().any(|edge| edge.trim_end() == text.trim())
 }
 
 /// Splits a stored prompt into the prompt itself and the rules of the block after it, newest first.

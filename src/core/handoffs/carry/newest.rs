@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use super::block::has_edge;
+use super::block::is_edge;
 use super::prompt_index::plain;
 use super::rule::{self, Rule, RuleSources};
 use super::user::UserMessage;
@@ -194,8 +194,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         Some(at) => one.in_message(&messages[at]),
         None => Some(one),
     };
-    // A sentence with the edge of a block would end the new block early.
-    let candidates = found.filter_map(of_message).filter(|one| !has_edge(&one.text));
+    let candidates = found.filter_map(of_message).filter(|one| !is_edge(&one.text));
     let candidates: Vec<Candidate> = candidates.collect();
     let spoken = texts.iter().enumerate();
     let spoken: Vec<SpokenText<'_>> = spoken
@@ -254,7 +253,7 @@ fn since(messages: &[UserMessage], cut: Option<usize>) -> usize {
 fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage> {
     let (last, before) = messages.split_last()?;
     let clean =
-        |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !has_edge(text));
+        |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !is_edge(text));
     let text = clean(whole(last))?;
     let is_answer = !last.asked.is_empty() && requests::is_answer(&text);
     let goes_on = |text: &str| requests::is_reply(text) || requests::continues(text);

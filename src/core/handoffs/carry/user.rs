@@ -8,6 +8,7 @@ use crate::agents::wordings::{self, UserText};
 use crate::handoffs::draft;
 use crate::redact;
 use crate::text::Span;
+use crate::text::cut::floor;
 use crate::text::prose::sentences;
 use crate::transcript::{
     AgentKind, SaidPart, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
@@ -190,14 +191,31 @@ fn is_after_summary(turn: &TranscriptTurn<'_>) -> bool {
 }
 
 /// The text without sentinels that the user pasted, each with the carry-over prompt after it.
+///
+/// A sentinel within a sentence is the user's word, and stays.
 fn without_sentinels(text: &str) -> String {
+    /// Maximum size in bytes of an id with the brackets after it.
+    const MAX_ID_BYTES: usize = 64;
+    let is_block = |below: &str| below.trim_start().starts_with("*Handed over");
     // Searched once only, because the text may have any number of beginnings without an end.
     let last_end = text.rfind(SENTINEL_ENDS).unwrap_or_default();
     let mut kept = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(SENTINEL) {
+        // An id has 36 characters, and a search in the whole line would begin again for each sentinel.
+        let near = &after[..floor(after, MAX_ID_BYTES)];
+        let end = near.find("]]").map(|end| end + "]]".len());
+        kept.push_str(before);
         // Also removes a quotation mark before it.
-        kept.push_str(before.trim_end_matches(['>', ' ']));
+        let before_it = kept.trim_end_matches(['>', ' ']);
+        let is_within = !before_it.is_empty() && !before_it.ends_with('\n');
+        let is_mention = |end: &usize| is_within && !near[..*end].contains('\n') && !is_block(&after[*end..]);
+        if let Some(end) = end.filter(is_mention) {
+            kept.extend([SENTINEL, &after[..end]]);
+            rest = &after[end..];
+            continue;
+        }
+        kept.truncate(before_it.len());
         kept.push('\n');
         let has_end = text.len() - after.len() <= last_end;
         rest = match has_end.then(|| after.split_once(SENTINEL_ENDS)).flatten() {
@@ -205,8 +223,7 @@ fn without_sentinels(text: &str) -> String {
             None => {
                 let below = after.split_once('\n').map_or("", |(_, below)| below);
                 // A truncated block: its end is unknown.
-                let is_block = below.trim_start().starts_with("*Handed over");
-                if is_block { "" } else { below }
+                if is_block(below) { "" } else { below }
             }
         };
     }
@@ -227,7 +244,12 @@ mod tests {
             ),
             (format!("> {id}\nGo on."), "Go on."),
             (format!("{id}\n*Handed over.*\n\nNever x."), ""),
-            (format!("What is {id}?"), "What is"),
+            (format!("See: {id}\n*Handed over.*\n\nNever x."), "See:"),
+            (format!("What is {id}?"), &format!("What is {id}?")),
+            (
+                format!("Look at {id} first.\n{id}\nGo on."),
+                &format!("Look at {id} first.\n\nGo on."),
+            ),
             (
                 format!(
                     "See:\n{id}\n*Handed over.*\n\nNever x.\n[[/handoff-resume:abc]]\n\n{id}\n*Handed over.*\n\nNever y."

@@ -1,9 +1,11 @@
 //! Reads the lines of a message: the effect of each sentence on later work, by its words, its neighbors, its list and its score.
 
+use std::borrow::Cow;
+
 use super::rule::{RuleStatement, has_never, is_at_hand, parts, saying};
 use super::score::{Score, SentenceRole};
 use super::words::{self, WORDS};
-use crate::text::prose::{has_word, list_item, lower, sentences};
+use crate::text::prose::{has_word, list_item, lower, sentences, without_markers};
 use crate::work::requests;
 
 /// A sentence of the user, with its effect on later work.
@@ -190,7 +192,8 @@ fn is_step(one: &TypedSentence) -> bool {
 /// A line with a rule's label counts as one sentence. So does a sentence together with the one before it that announces
 /// it.
 fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
-    let line = line.trim_start_matches(['-', '*', '•', '#', ' ']);
+    let line = without_struck_out(without_markers(line));
+    let line = &*line;
     if words::has_label(line) {
         let saying = sentences(line).filter_map(|sentence| saying(sentence, markers));
         let forbids = saying.collect::<Vec<_>>().contains(&RuleStatement::Forbids);
@@ -238,6 +241,30 @@ fn in_line(line: &str, markers: &[String]) -> Vec<TypedSentence> {
     // An announcement without a sentence after it is ordinary text.
     found.extend(before.map(|before| TypedSentence::new(None, before.trim())));
     found
+}
+
+/// A line without the sentences that were struck out: `~~Use tabs.~~` The words within one stay.
+fn without_struck_out(line: &str) -> Cow<'_, str> {
+    const STRIKE: &str = "~~";
+    let parts: Vec<&str> = line.split(STRIKE).collect();
+    if parts.len() < 3 {
+        return line.into();
+    }
+    let is_whole = |at: usize| {
+        let is_alone = || parts.len() == 3 && parts[0].is_empty() && parts[2].is_empty();
+        parts[at].trim_end().ends_with(['.', '!', '?', '。', '！', '？']) || is_alone()
+    };
+    let mut out = parts[0].to_owned();
+    for (at, part) in parts.iter().enumerate().skip(1) {
+        let (is_inside, closes) = (at % 2 == 1, at + 1 < parts.len());
+        match is_inside {
+            true if closes && is_whole(at) => {}
+            true if closes => out.extend([STRIKE, part, STRIKE]),
+            true => out.extend([STRIKE, part]),
+            false => out.push_str(part),
+        }
+    }
+    out.into()
 }
 
 /// Whether a sentence and the previous one are the two halves of a rule: an order and a prohibition, in any order.
