@@ -172,9 +172,16 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         let typed = said::in_lines(text.lines(), &markers).into_iter();
         let mut typed: Vec<TypedSentence> = typed.collect();
         let has_force = typed.iter().any(|one| one.saying.is_some());
-        if turn < carried && !has_force {
-            // No rule by its own words: it was carried because it replaced a rule.
+        let message = turn.checked_sub(carried).map(|at| &messages[at]);
+        if message.is_none() && (!has_force || said::is_in_answer(text)) {
+            // No rule by its own words: it was carried because it replaced a rule, or because it is an answer.
             typed = vec![TypedSentence::new(Some(RuleStatement::Holds), text)];
+        }
+        // `B` is shorter than a sentence.
+        let first = text.lines().next().unwrap_or_default().trim();
+        let is_choice = message.is_some_and(|message| message.choices.contains_key(first));
+        if is_choice && !typed.iter().any(|one| one.text == first) {
+            typed.insert(0, TypedSentence::new(None, first));
         }
         // `These rules hold:` means nothing without the lines after it.
         let is_heading = |text: &str| text.trim_end().ends_with([':', '：']);

@@ -77,10 +77,18 @@ fn class(one: &TypedSentence, has_values: bool) -> SentenceClass {
     }
 }
 
+/// Words between a sentence and those of the model that it answers.
+const IN_ANSWER: &str = " (in answer to: ";
+
 /// The user's sentence with the words of the model that it answers.
 pub(crate) fn in_answer(text: &str, asked: &str) -> String {
     const MAX_ASKED_BYTES: usize = 100;
-    format!("{text} (in answer to: {})", one_line(asked, MAX_ASKED_BYTES))
+    format!("{text}{IN_ANSWER}{})", one_line(asked, MAX_ASKED_BYTES))
+}
+
+/// Whether a sentence has the words of the model that it answers.
+pub(crate) fn is_in_answer(text: &str) -> bool {
+    text.contains(IN_ANSWER) && text.ends_with(')')
 }
 
 /// Whether a sentence means nothing by itself: it only announces other lines, refers to files, or asks about another

@@ -408,3 +408,45 @@ fn words_that_were_struck_out_hold_no_more() {
         ["Always use a brush.", "Never use ~~nails~~ screws."]
     );
 }
+
+#[test]
+fn a_short_choice_goes_on_with_its_option_and_is_not_read_for_what_that_says() {
+    let letters = "Two ways:\nA) Keep the old door\nB) Never use it. Build a new one\nI recommend A.";
+    for (said, answer, told) in [
+        ("B", letters, "B (in answer to: B) Never use it. Build a new one)"),
+        (
+            "B please",
+            letters,
+            "B please (in answer to: B) Never use it. Build a new one)",
+        ),
+        (
+            "no",
+            "Shall I drop the old door?",
+            "no (in answer to: Shall I drop the old door?)",
+        ),
+        (
+            "2",
+            "1. Wood\n2. Stone\n\nWhich one?",
+            "2 (in answer to: 2. Stone)",
+        ),
+    ] {
+        let messages = [
+            user("What about the old door?"),
+            model(answer),
+            user(said),
+            model("Done."),
+            user("Paint the hall."),
+        ];
+        assert_eq!(texts(&found(&messages, &[], &[])), [told]);
+        assert_eq!(texts(&found(&[user("Paint the hall.")], &[told], &[])), [told]);
+    }
+    // A reply to nothing of that kind is no decision.
+    let messages = [
+        user("Is it old?"),
+        model("Yes. Is it yours?"),
+        user("no"),
+        model("I see."),
+        user("Paint it."),
+    ];
+    assert_eq!(texts(&found(&messages, &[], &[])), [""; 0]);
+}
