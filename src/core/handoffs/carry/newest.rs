@@ -435,7 +435,8 @@ impl<'r> ActiveRules<'r> {
             text,
             worth: candidate.score.worth(),
             is_over: candidate.score.is_over,
-            replaced: fate.is_some(),
+            // An order replaces no earlier one; both may hold.
+            replaced: fate.is_some() && !requests::asks(&candidate.text),
         })
     }
 

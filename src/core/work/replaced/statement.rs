@@ -161,7 +161,7 @@ impl Statement {
             }
             if self.values.is_empty() {
                 stated |= states;
-                self.forbids |= token.lists.has(WordList::Forbids);
+                self.forbids |= forbids(&words, at);
                 self.exclusive |= states || token.kind.is_some() && is_definite(&words[..at]);
             }
             let is_name = token.is(ValueKind::Name);
@@ -183,8 +183,8 @@ impl Statement {
                 (self.values, self.exclusive) = (subject, false);
                 self.names = true;
                 // In the middle of a sentence, the word describes: "the branch that is not merged".
-                let mut first = words.iter().take(MAX_WORDS_BEFORE_FORBIDDING);
-                self.forbids |= first.any(|token| token.lists.has(WordList::Forbids));
+                let mut first = (0..words.len()).take(MAX_WORDS_BEFORE_FORBIDDING);
+                self.forbids |= first.any(|at| forbids(&words, at));
             }
             false => self.of = subject,
         }
@@ -394,4 +394,11 @@ pub(crate) struct ValueStatement<'i> {
     pub(crate) orders: bool,
     /// How a later statement replaced this one, and the index of that statement.
     pub(crate) replaced: Option<(Relation, usize)>,
+}
+
+/// Whether a word forbids something. `no` before a verb of a report does not: `no se ve el texto`.
+fn forbids(words: &[Token<'_>], at: usize) -> bool {
+    let next = words.get(at + 1).map_or("", |token| token.small.as_str());
+    let reports = words[at].small == "no" && WORDS.after_no.contains(&next);
+    words[at].lists.has(WordList::Forbids) && !reports
 }

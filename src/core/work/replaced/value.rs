@@ -230,6 +230,7 @@ pub(super) struct StatementWords {
     pub(super) insists: Phrases,
     pub(super) before_action: Vec<&'static str>,
     pub(super) after_action: Vec<&'static str>,
+    pub(super) after_no: Vec<&'static str>,
     pub(super) vague: Vec<&'static str>,
     pub(super) temporary: Vec<&'static str>,
     pub(super) limits: Vec<&'static str>,

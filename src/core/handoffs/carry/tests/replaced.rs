@@ -60,6 +60,25 @@ fn a_rule_is_marked_if_a_later_one_says_the_same_of_something_else() {
 }
 
 #[test]
+fn a_new_order_and_a_second_report_replace_nothing() {
+    for (old, new) in [
+        (
+            "En la portada no se ven bien los nombres de las puertas",
+            "Mira que los nombres no se mueven al abrir las puertas",
+        ),
+        (
+            "now add a `hall paint` command that paints the hall, using the colour of the door if given",
+            "now add a `hall close` command that closes the hall, using the key of the door if given",
+        ),
+    ] {
+        let answer = || model("It is so now.");
+        let messages = [user(old), answer(), user(new), answer(), user("Print it.")];
+        let block = behind(&messages, 600);
+        assert!(block.contains(old) && !block.contains(MARK), "{block}");
+    }
+}
+
+#[test]
 fn a_fact_is_marked_if_a_later_one_has_another_value() {
     let (old, new) = (
         "The archive's rotation owner this week is Ada Winter.",
