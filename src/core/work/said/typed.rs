@@ -32,7 +32,7 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
     let fences = text.lines().filter(|line| is_fence(line.trim())).count();
     let mut lines = Vec::new();
     let (mut fence, mut at) = (0, 0);
-    let mut block_end = 0;
+    let (mut block_end, mut is_in_item) = (0, false);
     for line in text.split_inclusive('\n') {
         let start = at;
         at += line.len();
@@ -67,18 +67,18 @@ pub(crate) fn typed(text: &str) -> Vec<&str> {
             continue;
         }
         // Everything after the heading is the file.
-        if is_file_heading(trimmed) && !is_above_list(&text[at..]) {
+        if is_file_heading(trimmed) && !is_above_own(&text[..start], &text[at..]) {
             break;
         }
-        // Indented lines are code, unless they are list items.
-        let is_item = trimmed.starts_with(['-', '*', '•']) || list_item(trimmed).is_some();
-        let is_code = is_indented(line) && !has_margin && !is_item;
+        // Indented lines are code, unless they belong to list items.
+        is_in_item = is_item(trimmed) || is_in_item && is_indented(line) && is_prose(trimmed);
+        let is_code = is_indented(line) && !has_margin && !is_in_item;
         let own = before_paste(trimmed);
         if !is_code && !is_code_end(own) {
             lines.push(own);
         }
         // The announcing line is typed; everything after it is pasted, up to code if that follows.
-        if introduces_paste(trimmed) && !is_above_list(&text[at..]) {
+        if introduces_paste(trimmed, &text[at..]) {
             if fence == fences || fences % 2 == 1 {
                 break;
             }
@@ -189,9 +189,33 @@ fn is_above_list(below: &str) -> bool {
     next.is_some_and(|next| list_item(next).is_some())
 }
 
-/// Whether a line announces pasted text.
-fn introduces_paste(line: &str) -> bool {
-    line.ends_with(':') && WORDS.introduces.occur_in(line)
+/// Whether a file name is not the heading of the file: a list follows, or other names stand next to it.
+fn is_above_own(above: &str, below: &str) -> bool {
+    let is_path = |line: Option<&str>| line.is_some_and(|line| is_file_heading(line.trim()));
+    let is_among_paths = || is_path(above.lines().next_back()) || is_path(below.lines().next());
+    is_above_list(below) || is_among_paths()
+}
+
+/// Whether a line with a tag follows.
+fn is_above_tag(below: &str) -> bool {
+    let next = below.lines().map(str::trim).find(|line| !line.is_empty());
+    next.and_then(tag).is_some()
+}
+
+fn is_item(line: &str) -> bool {
+    line.starts_with(['-', '*', '•']) || list_item(line).is_some()
+}
+
+/// Whether an indented line reads like a sentence that continues an item of a list.
+fn is_prose(line: &str) -> bool {
+    line.split_whitespace().nth(2).is_some()
+        && line.starts_with(char::is_alphabetic)
+        && !line.contains(['{', '}', '=', ';', '<', '>', '('])
+}
+
+/// Whether a line announces pasted text, and neither a list nor markup, which ends with its last tag.
+fn introduces_paste(line: &str, below: &str) -> bool {
+    line.ends_with(':') && WORDS.introduces.occur_in(line) && !is_above_list(below) && !is_above_tag(below)
 }
 
 #[cfg(test)]
@@ -215,6 +239,15 @@ mod tests {
             ("Rules for the file:\n\n- Never touch b.\nThen stop.", 3),
             ("They can log in to view:\n• the hall\nThen stop.", 3),
             ("--- a/b.rs\nNever do that.", 0),
+            ("shop/hall.rs\nshop/hall.rs.bak\nNever do that.", 3),
+            (
+                "The hall, as a snippet:\n<hall>\n<door>never</door>\n</hall>\nThen stop.",
+                2,
+            ),
+            (
+                "Paint:\n- the hall\n     Also paint the doors.\n     never();\nThen stop.",
+                4,
+            ),
             ("Rules:\nNever do that.", 2),
             (
                 "Paint it:\n- the hall\n    1. Never the door.\n    2) Ohne Lampe.\n    never();\nThen stop.",
