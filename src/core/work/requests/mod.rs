@@ -164,6 +164,12 @@ pub(crate) fn is_complaint(text: &str) -> bool {
     text.len() <= MAX_COMPLAINT_BYTES && is_unsolved(&lower(text)) && !sentences(text).any(asks)
 }
 
+/// Whether a sentence reports a fault that is left.
+pub(crate) fn reports_unsolved(text: &str) -> bool {
+    let small = lower(text);
+    ASKING.unsolved.occur_in(&small) || ASKING.unsolved_within.occur_in(&small)
+}
+
 /// Whether a sentence asks for an action or an answer, and so no longer matters once it is done.
 pub(crate) fn asks(sentence: &str) -> bool {
     let small = lower(sentence);
@@ -261,7 +267,14 @@ fn last_clause(small: &str) -> (&str, bool) {
 /// Whether a clause has a word of a question in a language without question marks.
 pub(super) fn is_marked_question(clause: &str) -> bool {
     let clause = clause.trim();
-    ASKING.asks_last.iter().any(|word| clause.ends_with(word)) || ASKING.asks_within.occur_in(clause)
+    // `这里不需要什么` denies.
+    let denies = |word: &&str| {
+        let (before, after) = clause.split_once(*word).unwrap_or_default();
+        after.contains("什么") && !before.contains("什么") && !before.ends_with('需')
+    };
+    let is_denied = || ["不需要", "无需", "不必"].iter().any(denies);
+    ASKING.asks_last.iter().any(|word| clause.ends_with(word))
+        || ASKING.asks_within.occur_in(clause) && !is_denied()
 }
 
 /// Whether a clause in a language without spaces has an order, which neither `可以加上` nor `打开的端口` is.

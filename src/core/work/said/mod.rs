@@ -96,9 +96,13 @@ pub(crate) fn is_in_answer(text: &str) -> bool {
 pub(crate) fn is_stub(text: &str) -> bool {
     /// Maximum number of words of a heading. `Keep the door, but paint the hall like this:` says more.
     const MAX_WORDS: usize = 6;
-    let is_reference = |word: &str| word.starts_with('@') || word.starts_with("#file:");
-    let is_heading =
-        || text.trim_end().ends_with([':', '：']) && text.split_whitespace().nth(MAX_WORDS).is_none();
+    let is_reference =
+        |word: &str| word.starts_with('@') && !word.contains("://") || word.starts_with("#file:");
+    let is_heading = || {
+        !requests::reports_unsolved(text)
+            && text.trim_end().ends_with([':', '：'])
+            && text.split_whitespace().nth(MAX_WORDS).is_none()
+    };
     is_heading() || text.split_whitespace().all(is_reference) || is_bare_question(text)
 }
 
@@ -110,7 +114,11 @@ fn is_bare_question(sentence: &str) -> bool {
     let most = if refers { 6 } else { 3 };
     let is_short =
         small.split_whitespace().nth(most).is_none() && score::size(&small) <= most * LETTERS_OF_WORD;
-    is_short && requests::is_question(small.trim())
+    let has_name = || {
+        let mut words = sentence.split_whitespace().skip(1);
+        words.any(|word| word.chars().filter(char::is_ascii_uppercase).count() > 1)
+    };
+    is_short && requests::is_question(small.trim()) && !has_name()
 }
 
 /// The matter of a sentence that lifts a rule.

@@ -256,6 +256,19 @@ fn lines_that_only_announce_or_refer_are_left_out() {
 }
 
 #[test]
+fn short_lines_that_say_something_are_kept() {
+    for text in [
+        "@https://git.example.com/hall.git",
+        "Can we build it in OakWood?",
+        "The gate is still too loud:",
+        "这里不需要显示什么标题，与大门不同。",
+    ] {
+        let messages = [user(text), model("Ok."), user("Now print the page.")];
+        assert_contains(&behind(&messages, 600), text);
+    }
+}
+
+#[test]
 fn a_small_budget_has_room_for_a_rule_beside_the_newest_message() {
     let request = "Port the exporter to the new interface, with all of its options, its tests and its pages, and then look at the importer.";
     let messages = [user("Never touch `migrations/`."), model("Ok."), user(request)];
