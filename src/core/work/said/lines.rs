@@ -124,7 +124,8 @@ fn judge(found: &mut [TypedSentence], markers: &[String]) {
         };
         let small = lower(&one.text);
         let is_configured = || markers.iter().any(|word| has_word(&small, word));
-        let may_hold = || !WORDS.muses.occur_in(&small) && !is_at_hand(&small);
+        let may_hold =
+            || !WORDS.muses.occur_in(&small) && !is_at_hand(&small) && !WORDS.describes.occur_in(&small);
         if one.saying.is_none() && !one.is_step && holds >= MIN_RULE_SCORE && may_hold() {
             one.saying = Some(RuleStatement::Seems);
         // A message of one sentence has no other that could make it a report.

@@ -91,6 +91,11 @@ fn spaced(small: &str) -> String {
         if is_inner(c) {
             out.extend((!is_word).then_some(' '));
             out.push(c);
+        } else if c == '-' && out.ends_with(" non") {
+            // `non-destructive` denies nothing.
+            out.push('_');
+            is_word = true;
+            continue;
         } else if c != ' ' && ",;:—–().!?→*•\"“”（）：，。；！？".contains(c) {
             out.push_str(" |");
         }

@@ -404,6 +404,7 @@ fn a_rule_in_another_language_is_one() {
         "No idea why it fails.",
         "There must be a bug in the parser.",
         "It hands off when that is done.",
+        "[hall] Failed to start the lift: Only one car of each shaft may stop.",
     ] {
         assert_eq!(texts(&found(&[user(text)], &[], &[])), [""; 0], "{text}");
     }
