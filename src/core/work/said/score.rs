@@ -169,9 +169,8 @@ impl Score {
     }
 }
 
-/// Worth below which a request, and another sentence, is over with its request. Five in six labeled requests are below the first,
-/// and one in eight rules.
-const OVER_ASKING: i32 = -150;
+/// Worth below which a request, and another sentence, is over with its request.
+const OVER_ASKING: i32 = -100;
 const OVER_STATING: i32 = -500;
 
 /// The features of words that a lower-case sentence has.
