@@ -208,6 +208,14 @@ fn is_request_at(rest: &str) -> Option<bool> {
     // "I thought we wanted the other one?" is a correction, and "let's keep it simple" a decision.
     let decides =
         ["let's ", "lets "].iter().any(|words| rest.starts_with(words)) && ASKING.contrasts.occur_in(rest);
+    // `But can you close it?` asks like any question.
+    let asks_still = || {
+        rest.strip_prefix("but ")
+            .is_some_and(|rest| has_question_mark(rest) && is_request_at(rest) == Some(true))
+    };
+    if asks_still() {
+        return Some(true);
+    }
     if decides || begins(&ASKING.corrects) || begins(&ASKING.decides) {
         return Some(false);
     }
@@ -290,7 +298,7 @@ fn orders_within(clause: &str) -> bool {
 /// The first word, if it is a reply or a filler, and the rest with the space or comma before it.
 fn after_reply(text: &str) -> Option<(&str, &str)> {
     let (first, after) = text.split_at(text.find([' ', ','])?);
-    let first = first.trim_end_matches('!');
+    let first = first.trim_end_matches(['!', '.']);
     (ASKING.replies.contains(first) || ASKING.fillers.contains(first)).then_some((first, after))
 }
 

@@ -95,6 +95,34 @@ fn an_answered_request_is_done_once_another_subject_follows() {
     assert_contains(&before_done(request, noch_nicht, on_it), request);
 }
 
+#[test]
+fn a_request_is_done_in_whatever_form_it_was_made() {
+    for request in [
+        "but can you find out why the gate squeaks?",
+        "Ok. haz una copia de la puerta",
+        "mostrami la porta del cortile",
+        "Vytvoř novou bránu do dvora.",
+        "请补充大门的测试数据。",
+        "改动一下大门",
+        "compact this paragraph about gates",
+        "please set up the gate",
+        "Should the gate be painted too?",
+    ] {
+        let messages = [
+            user("Look at the importer."),
+            model("I did."),
+            user(request),
+            model("Done: it is as you said."),
+            user("Write the changelog."),
+            model("Done."),
+            user("Print the list of all lamps."),
+        ];
+        let text = local(&messages);
+        assert_lacks(&live(&messages), request);
+        assert_contains(&text, request);
+    }
+}
+
 /// The draft's line about the goal.
 fn goal(messages: &[Value]) -> String {
     let text = indexed(messages).local(&request(4000)).unwrap();
