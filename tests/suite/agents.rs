@@ -549,11 +549,8 @@ async fn a_proxy_that_does_not_start_says_why() {
     // The state directory has no database.
     fs::create_dir_all(scene.state.join("baton.db")).unwrap();
     let ran = scene.ran("run", &["claude"]);
-    assert_begins(
-        &ran.err,
-        "error: failed to start the proxy: exit status: 73\n  error: failed to open the store",
-    );
-    ran.said(69, &["serve.log"]);
+    assert_begins(&ran.err, "error: failed to start the proxy: exit status: 73\n");
+    ran.said(69, &["\n  error: failed to open the store", "serve.log"]);
     assert_eq!(ran.out, "");
     // An error in the config is reported before anything is started.
     fs::write(&scene.config, "server.lisen = '127.0.0.1:0'").unwrap();

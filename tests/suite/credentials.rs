@@ -69,13 +69,13 @@ async fn a_key_in_the_place_of_a_name_is_written_nowhere() {
 #[tokio::test]
 async fn logged_requests_are_redacted_like_the_journal() {
     let place = Place::new([Reply::text("Noted.")], "log.requests = true\n").await;
-    let mut program = place.start_logging();
+    let program = place.start_logging();
     let key = ["AKI", "AABCD1234EFGH5678"].concat();
     let stated = ["Xq7zwLm9", "opRt7"].concat();
     let message = json!({"role": "user", "content": format!("The key is {key}, the password is {stated}.")});
     let answer = program.sends(&[message]).await;
     assert!(answer.text().contains("Noted."), "{}", answer.text());
-    program.stopped();
+    drop(program);
     let log = place.log();
     assert!(
         log.contains("rewritten request") && log.contains("[redacted:aws-key]"),

@@ -170,7 +170,7 @@ fn credentials_of_all_sources_are_redacted() {
     for text in [&file, &ledger, &shown] {
         assert!(!text.contains(&key) && !text.contains(&stated), "{text}");
     }
-    assert_contains(&file, "git_branch: \"b/[redacted:github-token]\"");
+    assert_contains(&file, "git_branch: b/[redacted:github-token]\n");
     assert!(
         shown.contains(r"<\/carried-over>") && !shown.contains("</carried-over>"),
         "{shown}"
