@@ -219,7 +219,7 @@ async fn a_subagents_report_has_no_sentinel_and_cuts_nothing() {
         talk.push(Reply::text("Found one.").call("session_handoff", json!({"prompt": "Goal: the rest."})));
         let report = talk.says("Go on.", "Found both.").await.text;
         assert_contains(&report, "[[handoff-resume:");
-        for (tool, stripped) in [("Task", true), ("read_file", false)] {
+        for (tool, stripped) in [("read_file", false), ("Task", true)] {
             talk.has_tool(tool);
             talk.history = vec![talk.user("Delegate it.")];
             let call = Reply::new().call_as("toolu_1", tool, json!({"prompt": "Look."}));
