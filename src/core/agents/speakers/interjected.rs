@@ -40,6 +40,8 @@ const SNIPPET: &str = " Here's the result of running `cat -n` on a snippet of th
 
 /// Result of a command without output.
 const SILENT: &str = "(Bash completed with no output)";
+/// Beginning of the result of a command that still runs when the message is sent.
+const MOVED: &str = "Command was moved to the background (ID: ";
 
 /// A call, and the agent that made it.
 #[derive(Debug, Clone, Copy)]
@@ -234,7 +236,7 @@ fn prints_only(arguments: &Value, own: &str) -> bool {
             }
         });
     let is_silent = printed.is_empty() && own == SILENT;
-    is_known && (is_silent || own == printed.join("\n").trim_end())
+    is_known && (is_silent || own.starts_with(MOVED) || own == printed.join("\n").trim_end())
 }
 
 fn is_time(word: &str) -> bool {

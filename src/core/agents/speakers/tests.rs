@@ -229,6 +229,7 @@ fn a_message_is_certain_if_only_the_tool_itself_can_have_written_what_precedes_i
     let edit = r#"{"file_path":"/a.rs"}"#;
     let read = r#"{"file_path":"/a.rs","offset":7}"#;
     let bash = |command: &str| serde_json::json!({"command": command}).to_string();
+    let moved = "Command was moved to the background (ID: b1) so that a message can reach you.\n\n";
     let tokens = "<system-reminder>\n<total_tokens>9 tokens left</total_tokens>\n</system-reminder>\n\n";
     let nested = "<system-reminder>\nContents of /a/CLAUDE.md:\n\n# A\n</system-reminder>\n\n";
     for (name, arguments, printed, is_certain) in [
@@ -305,6 +306,8 @@ fn a_message_is_certain_if_only_the_tool_itself_can_have_written_what_precedes_i
             true,
         ),
         ("Bash", &bash("sleep 4"), "", true),
+        ("Bash", &bash("sleep 4"), moved, true),
+        ("Bash", &bash("make"), moved, false),
         ("Bash", &bash("sleep 4"), "x\n\n", false),
         ("Bash", &bash("sleep 4; echo done"), "done\nx\n\n", false),
         ("Bash", &bash("./sleep 4"), "", false),
