@@ -168,8 +168,43 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let said = messages.iter().map(|message| message.typed.clone());
     // Rules that an earlier handoff carried are older than the remaining history.
     let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
+    let candidates = candidates(&texts, messages, &markers);
+    let spoken = texts.iter().enumerate();
+    let spoken: Vec<SpokenText<'_>> = spoken
+        .map(|(turn, text)| SpokenText::new(turn, true, text))
+        .collect();
+    let statements = Statements::from_texts(&spoken);
+    let mut held = ActiveRules::new(sources.redactor);
+    // Newest first, so that sentences that lift a rule come before the rule.
+    let with_force = candidates.iter().rev().filter(|one| one.saying.is_some());
+    for candidate in of_all_messages(with_force.collect()) {
+        held.add(candidate, &statements);
+    }
+    let newest = newest(messages, sources.redactor);
+    // Candidates number the carried rules first, and the messages after them.
+    let since = carried + since(messages, sources.since);
+    let (before, after) = candidates.split_at(candidates.partition_point(|one| one.at.0 < since));
+    let after = after.iter().rev().filter(|one| one.is_rest());
+    let rest = held.sentences(after.collect(), &statements);
+    let before = before.iter().rev();
+    let before = before.filter(|one| one.may_outlast() && one.is_rest());
+    let earlier = held.sentences(before.collect(), &statements);
+    UsersWords {
+        newest,
+        left_out: None,
+        has_recall: false,
+        todos: Vec::new(),
+        rules: held.rules(sources.without, &texts[carried..], carried),
+        rest,
+        earlier,
+    }
+}
+
+/// The sentences of these messages, oldest first. `messages` are the last of them; the others are carried rules.
+fn candidates(texts: &[String], messages: &[UserMessage], markers: &[String]) -> Vec<Candidate> {
+    let carried = texts.len() - messages.len();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
-        let typed = said::in_lines(text.lines(), &markers).into_iter();
+        let typed = said::in_lines(text.lines(), markers).into_iter();
         let mut typed: Vec<TypedSentence> = typed.collect();
         let has_force = typed.iter().any(|one| one.saying.is_some());
         let message = turn.checked_sub(carried).map(|at| &messages[at]);
@@ -201,37 +236,10 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
         Some(at) => one.in_message(&messages[at]),
         None => Some(one),
     };
-    let candidates = found.filter_map(of_message).filter(|one| !is_edge(&one.text));
-    let candidates: Vec<Candidate> = candidates.collect();
-    let spoken = texts.iter().enumerate();
-    let spoken: Vec<SpokenText<'_>> = spoken
-        .map(|(turn, text)| SpokenText::new(turn, true, text))
-        .collect();
-    let statements = Statements::from_texts(&spoken);
-    let mut held = ActiveRules::new(sources.redactor);
-    // Newest first, so that sentences that lift a rule come before the rule.
-    let with_force = candidates.iter().rev().filter(|one| one.saying.is_some());
-    for candidate in of_all_messages(with_force.collect()) {
-        held.add(candidate, &statements);
-    }
-    let newest = newest(messages, sources.redactor);
-    // Candidates number the carried rules first, and the messages after them.
-    let since = carried + since(messages, sources.since);
-    let (before, after) = candidates.split_at(candidates.partition_point(|one| one.at.0 < since));
-    let after = after.iter().rev().filter(|one| one.is_rest());
-    let rest = held.sentences(after.collect(), &statements);
-    let before = before.iter().rev();
-    let before = before.filter(|one| one.may_outlast() && one.is_rest());
-    let earlier = held.sentences(before.collect(), &statements);
-    UsersWords {
-        newest,
-        left_out: None,
-        has_recall: false,
-        todos: Vec::new(),
-        rules: held.rules(sources.without, &texts[carried..], carried),
-        rest,
-        earlier,
-    }
+    found
+        .filter_map(of_message)
+        .filter(|one| !is_edge(&one.text))
+        .collect()
 }
 
 /// At most [`MAX_SENTENCES`] of the candidates, in their order. The first [`MAX_OF_MESSAGE`] of each message come before

@@ -87,9 +87,7 @@ impl HandoffDocument {
             assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, prompt)),
             questions_for_human: merged(&seen.questions, questions),
             prerequisites: prerequisites(source, prompt),
-            repository: Redactor::default()
-                .text(source.directory.unwrap_or_default())
-                .into_owned(),
+            repository: repository(source),
             branch: branch(source),
             topic: source.topic.unwrap_or(&handoff.conversation).to_owned(),
             last_known_good_commit: good_commit(source),
@@ -267,6 +265,12 @@ fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> 
         all.extend(stated.iter().map(|stated| one(kind, &stated.text)));
     }
     all
+}
+
+/// The directory of the session, without credentials.
+fn repository(source: &HandoffSource<'_>) -> String {
+    let directory = source.directory.unwrap_or_default();
+    Redactor::default().text(directory).into_owned()
 }
 
 fn branch(source: &HandoffSource<'_>) -> String {
