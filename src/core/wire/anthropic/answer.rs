@@ -191,9 +191,8 @@ impl Dialect for AnthropicDialect {
 
 /// Ends the arguments of the last hidden call.
 fn complete(state: &mut LegState) {
-    if let Some(call) = state.report.hidden.last_mut() {
-        call.complete = true;
-    }
+    let call = state.report.hidden.last_mut();
+    call.into_iter().for_each(|call| call.complete = true);
 }
 
 impl AnthropicDialect {
@@ -287,8 +286,8 @@ impl AnthropicDialect {
         let data = frame.data;
         let delta = event.delta.unwrap_or_default();
         if let OpenBlock::Hidden = self.block {
-            let piece = json::get_string(data, delta, "partial_json");
-            if let (Some(piece), Some(call)) = (piece, state.report.hidden.last_mut()) {
+            let piece = json::get_string(data, delta, "partial_json").unwrap_or_default();
+            if let Some(call) = state.report.hidden.last_mut() {
                 call.collect(&piece, state.watch.buffered_bytes);
             }
             return;
