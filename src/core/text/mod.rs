@@ -11,6 +11,7 @@ pub mod closest;
 pub mod cost;
 pub mod cut;
 pub mod date;
+mod han;
 pub mod json;
 pub(crate) mod newest;
 pub mod phrases;

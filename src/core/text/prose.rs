@@ -5,6 +5,7 @@ use std::ops::Range;
 use memchr::memchr_iter;
 
 use super::cut::floor;
+use super::han::simplified;
 
 /// Sentences of prose, without code blocks. A line break ends a sentence.
 pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
@@ -86,9 +87,9 @@ fn split(line: &str) -> Vec<&str> {
     out
 }
 
-/// A string in lower case with straight apostrophes, as the tables of words have them.
+/// A string in lower case with straight apostrophes and simplified Chinese characters, as the tables of words have them.
 pub fn lower(text: &str) -> String {
-    let small = text.to_lowercase();
+    let small = simplified(text).to_lowercase();
     match small.contains('’') {
         true => small.replace('’', "'"),
         false => small,
