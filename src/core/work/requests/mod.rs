@@ -1,12 +1,15 @@
 //! The user's requests: which sentences ask, and which requests are done.
 
 mod closing;
+mod continuing;
 mod words;
 
 pub(crate) use self::closing::{claims_done, last_offer, last_question, names_next_step};
+pub(crate) use self::continuing::continues;
 
 use self::closing::{claims_change, names_rest, says_left};
-use self::words::{ASKING, words_of};
+use self::continuing::{Continuation, continuation};
+use self::words::{ASKING, after_reply, is_choice, words_of};
 use super::excerpt::{one_line, sentences};
 use super::markers::SENTENCE;
 use super::replaced::Statement;
@@ -34,11 +37,6 @@ pub(crate) fn is_reply(text: &str) -> bool {
     words.len() <= LONGEST && (words.iter().all(is_reply) || is_praise(text))
 }
 
-/// Whether a word is the number or the letter of an item.
-fn is_choice(word: &str) -> bool {
-    word.len() == 1 || word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit())
-}
-
 /// Whether a message only thanks the model or praises its work.
 pub(crate) fn is_praise(text: &str) -> bool {
     let small = lower(text);
@@ -50,77 +48,6 @@ pub(crate) fn is_praise(text: &str) -> bool {
             && words
                 .iter()
                 .all(|word| praises(word) || ASKING.praised.contains(word))
-}
-
-/// Whether a message tells the model to continue the request before it, perhaps with a restriction: `Continue, but skip
-/// the docs.` One that names other work is a request: `Go on with the lexer.` A message that is only an address belongs to the
-/// request before it as well.
-pub(crate) fn continues(text: &str) -> bool {
-    /// Maximum size of such a message in bytes. A longer one makes a request of its own.
-    const MAX_CONTINUING_BYTES: usize = 120;
-    let small = lower(text);
-    let mut words = small.split_whitespace().peekable();
-    if words.peek().is_some() && words.all(|word| word.contains("://")) {
-        return true;
-    }
-    small.trim().len() <= MAX_CONTINUING_BYTES && matches!(continuation(&small), Some(Continuation::Same))
-}
-
-/// Subject of a message that begins with `continue`.
-enum Continuation {
-    /// The previous work: `continue with the next step`.
-    Same,
-    /// Other work: `continue with the lexer`.
-    Other,
-}
-
-/// The subject of a lower-case message that begins with `continue`, perhaps after a reply or words of politeness.
-fn continuation(small: &str) -> Option<Continuation> {
-    let ends = |after: &&str| !after.starts_with(|c: char| c.is_ascii_alphanumeric());
-    let mut rest = small.trim();
-    loop {
-        if ASKING.once_more.rests(rest).any(|after| ends(&after)) {
-            return Some(Continuation::Same);
-        }
-        if let Some(after) = ASKING.go_on.rests(rest).find(ends) {
-            return Some(if names_work(after) {
-                Continuation::Other
-            } else {
-                Continuation::Same
-            });
-        }
-        let polite = ASKING.politely.rests(rest).find(ends);
-        let after = polite.or_else(|| Some(after_reply(rest)?.1))?;
-        rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
-    }
-}
-
-/// Whether the words after `continue` name other work: `with the lexer, but without strings`.
-fn names_work(after: &str) -> bool {
-    let clause = after
-        .split([',', '.', ';', '!', '?', '\n', '，', '、', '。', '！'])
-        .next();
-    let clause = clause.unwrap_or_default().trim();
-    let is_outside = |rest: &&str| rest.starts_with(|c: char| !c.is_alphanumeric());
-    if let Some(thing) = ASKING.go_on_with.rests(clause).find(is_outside) {
-        let is_named = |word: &&str| ASKING.named_before.contains(word) || is_choice(word);
-        return !words_of(thing).iter().all(is_named);
-    }
-    // Chinese names it right after these words, and Japanese and Korean mark it.
-    let is_han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
-    let is_marked = |word: &str| word.ends_with(['을', '를']);
-    let thing = match clause.split_once('を') {
-        Some((thing, _)) => thing,
-        None => match clause.split(' ').find(|word| is_marked(word)) {
-            Some(word) => word,
-            None if clause.starts_with(is_han) => clause,
-            None => return false,
-        },
-    };
-    let known = ASKING.named_within.iter();
-    known
-        .fold(thing.to_owned(), |left, word| left.replace(word, ""))
-        .contains(char::is_alphanumeric)
 }
 
 /// Whether a message begins by accepting a proposal of the model, and may then ask for more: `Yes, do that, and …`
@@ -287,19 +214,24 @@ pub(super) fn is_marked_question(clause: &str) -> bool {
 
 /// Whether a clause in a language without spaces has an order, which neither `可以加上` nor `打开的端口` is.
 fn orders_within(clause: &str) -> bool {
+    // `测试环境是新的` names a thing.
+    let states = |after: &str| {
+        after.starts_with(['的', '了', '过', '后', '时', '中', '完', '来', '会'])
+            || after.contains(['是', '不'])
+            || ASKING.no_order.iter().any(|word| after.contains(word))
+    };
+    let first = clause.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let before = ASKING.orders_after.iter();
+    let first = before.fold(first, |first, word| first.strip_prefix(word).unwrap_or(first));
+    if ASKING.orders_first.rests(first).any(|after| !states(after)) {
+        return true;
+    }
     let is_stated = |before: &str| ASKING.states_before.iter().any(|word| before.contains(word));
     let mut orders = ASKING
         .orders_within
         .iter()
         .filter_map(|word| clause.split_once(word));
     orders.any(|(before, after)| !is_stated(before) && !after.starts_with(['的', '了', '過']))
-}
-
-/// The first word, if it is a reply or a filler, and the rest with the space or comma before it.
-fn after_reply(text: &str) -> Option<(&str, &str)> {
-    let (first, after) = text.split_at(text.find([' ', ','])?);
-    let first = first.trim_end_matches(['!', '.']);
-    (ASKING.replies.contains(first) || ASKING.fillers.contains(first)).then_some((first, after))
 }
 
 /// The rest of a sentence after a clause that leads to its request.
@@ -494,4 +426,32 @@ fn reports(turn: &IndexedTurn<'_>, facts: &SeenFacts, claims: impl Fn(&str) -> b
 pub(crate) fn is_unfinished(turn: &IndexedTurn<'_>, facts: &SeenFacts) -> bool {
     has_failure(facts, |failed| failed == turn.n)
         || turn.replies.last().is_some_and(|reply| says_left(&reply.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_ask_in_each_form_of_chinese() {
+        for order in [
+            "分析项目",
+            "先重构一下",
+            "合并回master",
+            "請幫我寫測試",
+            "把按钮放到左边",
+            "recreate the index",
+        ] {
+            assert!(asks(order), "{order}");
+        }
+        for statement in [
+            "测试环境是新的",
+            "退回代码之后，立马就能正常打开了",
+            "安装后没有变化",
+            "将来会有三层",
+            "lets continue to use the old door",
+        ] {
+            assert!(!asks(statement), "{statement}");
+        }
+    }
 }

@@ -25,6 +25,9 @@ pub(super) struct AskingWords {
     pub(super) asks_within: Wordings,
     pub(super) asks_anywhere: Wordings,
     pub(super) orders_within: Vec<&'static str>,
+    pub(super) orders_first: Beginnings,
+    pub(super) orders_after: Vec<&'static str>,
+    pub(super) no_order: Vec<&'static str>,
     pub(super) states_before: Vec<&'static str>,
     pub(super) before_request: Vec<&'static str>,
     pub(super) yes_or_no: Vec<&'static str>,
@@ -59,4 +62,16 @@ pub(super) static ASKING: LazyLock<AskingWords> = LazyLock::new(|| table::read(i
 pub(super) fn words_of(small: &str) -> Vec<&str> {
     let words = small.split(|c: char| !(c.is_alphanumeric() || c == '\''));
     words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Whether a word is the number or the letter of an item.
+pub(super) fn is_choice(word: &str) -> bool {
+    word.len() == 1 || word.len() == 2 && word.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The first word, if it is a reply or a filler, and the rest with the space or comma before it.
+pub(super) fn after_reply(text: &str) -> Option<(&str, &str)> {
+    let (first, after) = text.split_at(text.find([' ', ','])?);
+    let first = first.trim_end_matches(['!', '.']);
+    (ASKING.replies.contains(first) || ASKING.fillers.contains(first)).then_some((first, after))
 }
