@@ -110,6 +110,7 @@ fn judge(found: &mut [TypedSentence], markers: &[String]) {
         one.asks = requests::asks(&one.text);
         let role = SentenceRole {
             asks: one.asks,
+            forbids: one.saying == Some(RuleStatement::Forbids),
             is_item: one.is_item,
             is_headed: one.is_headed,
             at,

@@ -64,6 +64,12 @@ fn joints(sentence: &str) -> Vec<usize> {
     let all = joints.iter().flat_map(|joint| sentence.match_indices(joint));
     let ends = all.map(|(at, joint)| at + joint.len());
     let mut ends: Vec<usize> = ends.filter(|end| *end < sentence.len()).collect();
+    // `I want it in red can you change it` has no mark between the two.
+    let wishes = |_: &usize| WORDS.wishes_first.rests(&lower(sentence)).next().is_some();
+    let asks = [" can you ", " could you "]
+        .iter()
+        .filter_map(|asks| sentence.find(asks));
+    ends.extend(asks.filter(wishes).map(|at| at + 1));
     ends.sort_unstable();
     ends.push(sentence.len());
     ends

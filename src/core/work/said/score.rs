@@ -121,6 +121,8 @@ fn ends_clause(before: &str) -> bool {
 pub(super) struct SentenceRole {
     /// Whether the sentence asks for something.
     pub(super) asks: bool,
+    /// Whether its words forbid something.
+    pub(super) forbids: bool,
     /// Whether the sentence is an item of a list.
     pub(super) is_item: bool,
     /// Whether the list has a heading like `Requirements:`.
@@ -148,7 +150,8 @@ impl Score {
             (role.at == 0, table.first),
             (role.count == 1, table.single),
             (role.count > MANY, table.many),
-            (size(&small) <= TINY, table.tiny),
+            // `Never push.` needs no more letters.
+            (size(&small) <= TINY && !role.forbids, table.tiny),
             (has_number(&small), table.number),
             (has_colon(&small), table.colon),
         ];

@@ -35,6 +35,7 @@ pub(crate) struct RuleWords {
     pub(super) leaves_first: Beginnings,
     pub(super) left_alone: Phrases,
     pub(super) retracts_first: Beginnings,
+    pub(super) wishes_first: Beginnings,
     pub(super) permits: Phrases,
     pub(super) from_now: Phrases,
     pub(super) permits_within: Wordings,
