@@ -77,6 +77,8 @@ const RESERVE: usize = 2;
 /// further ones is lower, so that a message with much to say does not displace the others.
 const SHARE: usize = 600;
 const BEYOND: i32 = 500;
+/// Score of a rule by its features alone above which it comes before others of its kind.
+const SEEMS_LIKELY: i32 = 100;
 /// Divisor of the budget: sentences from before the last cut fill at most that part of it.
 const EARLIER: usize = 4;
 /// Maximum number of carried contradicted claims.
@@ -271,7 +273,14 @@ impl Lacking {
     fn rules(&mut self, rules: &[Rule], finished: &[SeenStatement], newest: Option<&str>) {
         let shown = newest.map(PromptIndex::from_prompt);
         let mut ranked: Vec<(usize, &Rule)> = rules.iter().enumerate().collect();
-        ranked.sort_by_key(|(at, rule)| (!rule.forbids, rule.seems, *at));
+        ranked.sort_by_key(|(at, rule)| {
+            (
+                !rule.forbids,
+                rule.seems,
+                rule.seems && rule.score < SEEMS_LIKELY,
+                *at,
+            )
+        });
         let mut chosen: Vec<(usize, CarriedItem)> = Vec::new();
         for (at, rule) in ranked {
             let is_in = |index: &PromptIndex| index.has(&rule.text, rule.forbids);

@@ -16,15 +16,19 @@ use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::work::said::score::Score;
-use crate::work::said::{self, MAX_SENTENCE_BYTES, PastedError, RuleStatement, TypedSentence};
+use crate::work::said::{self, PastedError, RuleStatement, TypedSentence};
 use crate::work::{self, SeenStatement, requests};
 
 /// Maximum size in bytes of a newest message that is kept whole, and of the typed lines of a longer one.
 const MAX_MESSAGE_BYTES: usize = 1500;
 const MAX_TYPED_BYTES: usize = 4000;
 
-/// Maximum number of rules, and of other sentences; the newest are considered.
-const MAX_SENTENCES: usize = 200;
+/// Maximum size of a carried sentence in bytes. People who dictate write long ones.
+const MAX_CARRIED_BYTES: usize = 600;
+
+/// Maximum number of rules, and of other sentences, and how many of them are the newest in any case.
+const MAX_SENTENCES: usize = 300;
+const NEWEST: usize = 200;
 
 /// Maximum number of these of one message, as long as other messages have some: a long one leaves room for earlier ones.
 const MAX_OF_MESSAGE: usize = 40;
@@ -243,19 +247,20 @@ fn candidates(texts: &[String], messages: &[UserMessage], markers: &[String]) ->
 }
 
 /// At most [`MAX_SENTENCES`] of the candidates, in their order. The first [`MAX_OF_MESSAGE`] of each message come before
-/// the others.
+/// the others, and the [`NEWEST`] before those that are worth less than older ones.
 fn of_all_messages(candidates: Vec<&Candidate>) -> Vec<&Candidate> {
     let mut counts: HashMap<usize, usize> = HashMap::new();
     let ranked = candidates.iter().enumerate().map(|(at, one)| {
         let count = counts.entry(one.at.0).or_default();
         *count += 1;
-        (*count > MAX_OF_MESSAGE, at)
+        let worth = if at < NEWEST { i32::MAX } else { one.score.worth() };
+        (*count > MAX_OF_MESSAGE, Reverse(worth), at)
     });
-    let mut ranked: Vec<(bool, usize)> = ranked.collect();
+    let mut ranked: Vec<(bool, Reverse<i32>, usize)> = ranked.collect();
     ranked.sort_unstable();
     ranked.truncate(MAX_SENTENCES);
-    ranked.sort_unstable_by_key(|(_, at)| *at);
-    ranked.into_iter().map(|(_, at)| candidates[at]).collect()
+    ranked.sort_unstable_by_key(|(.., at)| *at);
+    ranked.into_iter().map(|(.., at)| candidates[at]).collect()
 }
 
 /// Index of the first message after the last cut; 0 if there is none, because then the work before the cut continues.
@@ -277,7 +282,7 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
     let is_request = |text: &str| !goes_on(text) && !is_complaint(text);
     let request = before.iter().rev().find(|message| is_request(&message.text));
     let request = request.filter(|_| is_reply || is_complaint(&last.text));
-    let asked = Some(one_line(&last.asked, MAX_SENTENCE_BYTES));
+    let asked = Some(one_line(&last.asked, MAX_CARRIED_BYTES));
     let asked = asked.filter(|_| is_reply || requests::accepts(&last.text));
     Some(NewestMessage {
         request: request.and_then(|message| clean(whole(message))),
@@ -375,7 +380,13 @@ impl<'r> ActiveRules<'r> {
     }
 
     fn add(&mut self, candidate: &Candidate, statements: &Statements<'_>) {
-        let Candidate { at, saying, text, .. } = candidate;
+        let Candidate {
+            at,
+            saying,
+            score,
+            text,
+            ..
+        } = candidate;
         let Some(saying) = saying.filter(|saying| *saying != RuleStatement::Lifts) else {
             self.lifting.push(said::lifting(text));
             return;
@@ -398,26 +409,27 @@ impl<'r> ActiveRules<'r> {
                     false => RuleStatement::Holds,
                 };
                 // `usize::MAX` sorts it as the last sentence of its message.
-                self.hold((by.turn, usize::MAX), by.text, saying, by.replaced.is_some());
+                self.hold((by.turn, usize::MAX), by.text, saying, 0, by.replaced.is_some());
             }
         }
         // A rule that is only possibly replaced stays, and is marked.
         if !matches!(fate, Some((Relation::Surely, _))) {
             let replaced = fate.is_some() || self.retracted.contains(&at.0);
-            self.hold(*at, text, saying, replaced);
+            self.hold(*at, text, saying, score.holds, replaced);
         }
         if said::retracts(text) {
             self.retracted.extend(at.0.checked_sub(1));
         }
     }
 
-    fn hold(&mut self, at: (usize, usize), text: &str, saying: RuleStatement, replaced: bool) {
+    fn hold(&mut self, at: (usize, usize), text: &str, saying: RuleStatement, score: i32, replaced: bool) {
         let text = self.clean(text);
         if self.known.insert(plain(&text)) {
             let rule = Rule {
                 text,
                 forbids: saying == RuleStatement::Forbids,
                 seems: saying == RuleStatement::Seems,
+                score,
                 replaced,
                 message: String::new(),
             };
@@ -449,7 +461,7 @@ impl<'r> ActiveRules<'r> {
     }
 
     fn clean(&self, text: &str) -> String {
-        self.redactor.cleaned(&one_line(text, MAX_SENTENCE_BYTES))
+        self.redactor.cleaned(&one_line(text, MAX_CARRIED_BYTES))
     }
 
     /// The rules except those in `without`, each with its message: those of the newest message first, each in the user's order.

@@ -23,6 +23,8 @@ pub struct Rule {
     pub forbids: bool,
     /// Whether no explicit words make it a rule.
     pub seems: bool,
+    /// How likely its words hold beyond their request.
+    pub score: i32,
     /// Whether a later statement has another value, possibly for the same thing.
     pub replaced: bool,
     /// The whole message of the rule, on one line; empty if it comes from an earlier handoff.
@@ -117,6 +119,8 @@ mod tests {
             "The old index should not be changed ever, it is an archive.",
             "Make sure the pages have no blanks.",
             "Every time you print, close the door.",
+            "Never push.",
+            "不准改動測試",
         ] {
             assert_eq!(found(rule), [rule]);
         }
@@ -125,6 +129,14 @@ mod tests {
             ["HARD CONSTRAINT: The cap is $500. Never exceed it."]
         );
         assert_eq!(found("只能用这个接口，能不能打开"), ["只能用这个接口，"]);
+        assert_eq!(
+            found("Fix the importer. Never push. No mocks."),
+            ["Never push.", "No mocks."]
+        );
+        assert_eq!(
+            found("I want to use only one door can you show me how the hall looks then"),
+            ["I want to use only one door"]
+        );
         assert_eq!(
             found("For the rest of this session. reply briefly to me. Mend the parser."),
             ["For the rest of this session. reply briefly to me."]

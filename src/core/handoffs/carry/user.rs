@@ -99,7 +99,12 @@ impl UserMessages {
                 let text = own.join("\n");
                 let asked = answered.as_ref().filter(|_| !requests::is_reply(&text));
                 let is_secret = asked.is_some_and(|asked| redact::is_asked_for(&text, &last_text(asked)));
-                let mut message = UserMessage::new(if is_secret { redact::mark("password") } else { text });
+                let own = if is_secret {
+                    vec![redact::mark("password")]
+                } else {
+                    own
+                };
+                let mut message = UserMessage::new(&own);
                 message.turn = at;
                 if let Some(answered) = &answered {
                     message.choices = choices(&message.typed, || last_text(answered));
@@ -122,17 +127,21 @@ impl UserMessages {
 
     #[cfg(test)]
     pub(super) fn of_text(text: &str) -> Self {
-        Self(vec![UserMessage::new(text.to_owned())])
+        Self(vec![UserMessage::new(&[text.to_owned()])])
     }
 }
 
 impl UserMessage {
-    fn new(text: String) -> Self {
-        let typed = typed(&text);
+    /// A message of some text blocks. A paste in one of them does not reach into the others.
+    fn new(texts: &[String]) -> Self {
+        let typed: Vec<Vec<&str>> = texts.iter().map(|text| typed(text)).collect();
+        let pairs = texts.iter().zip(&typed).rev();
         Self {
-            error: PastedError::find(&text, &typed),
-            typed: typed.join("\n"),
-            text,
+            error: pairs
+                .filter_map(|(text, typed)| PastedError::find(text, typed))
+                .next(),
+            typed: typed.concat().join("\n"),
+            text: texts.join("\n"),
             ..Self::default()
         }
     }

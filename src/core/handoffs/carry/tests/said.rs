@@ -472,10 +472,10 @@ fn changed_files_that_a_prompt_does_not_name_are_one_line() {
 
 #[test]
 fn a_long_message_leaves_room_for_the_rules_of_earlier_ones() {
-    let long: Vec<String> = (0..300).map(|n| format!("Never touch module {n}.")).collect();
+    let long: Vec<String> = (0..400).map(|n| format!("Never touch module {n}.")).collect();
     let messages = [user(NEVER), user(ENGLISH), user(&long.join("\n"))];
     let found = found(&messages, &[], &[]);
-    assert_eq!(found.len(), 200);
-    assert_eq!(texts(&found[198..]), [ENGLISH, NEVER]);
-    assert_eq!(found[197].text, "Never touch module 299.");
+    assert_eq!(found.len(), 300);
+    assert_eq!(texts(&found[298..]), [ENGLISH, NEVER]);
+    assert_eq!(found[297].text, "Never touch module 399.");
 }
