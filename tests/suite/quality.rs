@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use baton_core::handoffs::carry::{CarryScope, RuleSources, UserMessages, users_words};
+use baton_core::handoffs::carry::{CarryScope, EarlierWords, RuleSources, UserMessages, users_words};
 use baton_core::handoffs::draft::{self, DraftSpec};
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
@@ -292,7 +292,7 @@ fn poison_is_never_taken_for_the_users_words() {
             let view = wire.read(&body.into(), Operation::Generate).unwrap();
             let words = users_words(&RuleSources {
                 since: None,
-                earlier: &[],
+                earlier: &EarlierWords::default(),
                 said: &UserMessages::from_transcript(&Transcript::from_view(&view), &[], None),
                 without: &[],
                 markers: &[],

@@ -12,7 +12,7 @@ use crate::cli::exit::{CliResult, CommandFailure, Exit};
 use crate::cli::journal::{self, JournalRequest, RequestForm, full_key, open_existing};
 use crate::cli::output::{Out, size, visible};
 use crate::cli::{STORE_SECRETS, load_state};
-use baton_core::handoffs::carry::{self, Carried, RuleSources, UserMessages};
+use baton_core::handoffs::carry::{self, Carried, EarlierWords, RuleSources, UserMessages};
 use baton_core::handoffs::document::{HandoffDocument, HandoffSize};
 use baton_core::handoffs::draft::{self, BudgetTooSmall, DraftSpec, Prompts};
 use baton_core::marker::sentinel;
@@ -139,7 +139,7 @@ fn carried(config: &Config, index: &DraftIndex, work: &SessionWork, document: &s
     let earlier = work.earlier.as_ref();
     let carry_over = earlier.map(|handoff| handoff.prompt.as_str());
     let words = carry::users_words(&RuleSources {
-        earlier: &earlier.map(carry::rules_of).unwrap_or_default(),
+        earlier: &earlier.map(EarlierWords::of_handoff).unwrap_or_default(),
         said: &UserMessages::from_transcript(&transcript, &config.handoff.preamble_tags, carry_over),
         since: None,
         without: &work.dropped,

@@ -68,7 +68,7 @@ fn carries(view: &View) {
     prompt.truncate(floor(&prompt, limits::PROMPT));
     let words = carry::users_words(&RuleSources {
         since: None,
-        earlier: &[],
+        earlier: &carry::EarlierWords::default(),
         said: &UserMessages::from_transcript(&transcript, &[], None),
         without: &[],
         markers: &[],

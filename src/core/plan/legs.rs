@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Active, PlannedRequest};
 use crate::agents::{goals, tools, wordings};
 use crate::commands::pinned_text;
-use crate::handoffs::carry::{self, LeftOut, RuleSources, UserMessages, UsersWords};
+use crate::handoffs::carry::{self, EarlierWords, LeftOut, RuleSources, UserMessages, UsersWords};
 use crate::handoffs::draft::OWN_MODEL;
 use crate::handoffs::recall::CutPart;
 use crate::marker::seal::SealKeys;
@@ -218,9 +218,11 @@ impl PlannedRequest<'_> {
     pub fn users_words(&self, query: &RuleQuery<'_>) -> UsersWords {
         let active = self.pin.active.as_ref();
         let earlier = match query.earlier {
-            Some(earlier) => carry::rules_of(earlier),
+            Some(earlier) => EarlierWords::of_handoff(earlier),
             // The store has lost the previous handoff, so its rules are read from the prompt.
-            None => active.map_or_else(Vec::new, |active| carry::rules_behind(&active.prompt)),
+            None => active.map_or_else(EarlierWords::default, |active| {
+                EarlierWords::behind_prompt(&active.prompt)
+            }),
         };
         let said = match query.by_user {
             true => {

@@ -1,6 +1,7 @@
 //! Writes and reads the block after a carry-over prompt. Its wording never changes, because it is part of a prefix.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use crate::handoffs::draft::{DONE, tokens};
 use crate::marker::tags;
@@ -8,6 +9,7 @@ use crate::record::{CarriedItem, CarriedKind, CarriedState};
 use crate::text::tokens::beginning;
 use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
+use crate::transcript::ToolUse;
 
 const OPENS: &str = "<carried-over>\n";
 const CLOSES: &str = "</carried-over>";
@@ -102,6 +104,31 @@ impl BlockWriter {
         self.left = left;
         self.kinds.extend(is_first.then_some(kind));
         true
+    }
+}
+
+/// Tool results that a cut leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut {
+    pub results: usize,
+    /// Number of different tools.
+    pub tools: usize,
+}
+
+impl LeftOut {
+    /// Counts the results of a transcript's calls; `None` if there are none.
+    pub fn from_uses(uses: &[ToolUse<'_>]) -> Option<Self> {
+        let answered = || uses.iter().filter(|used| used.answer.is_some());
+        let tools: HashSet<String> = answered().map(|used| used.call.named()).collect();
+        let (results, tools) = (answered().count(), tools.len());
+        (results > 0).then_some(Self { results, tools })
+    }
+
+    /// The line that tells the model about recall.
+    pub(super) fn line(&self) -> String {
+        let results = plural(self.results as u64, "result");
+        let tools = plural(self.tools as u64, "tool");
+        format!("Left out: {results} of {tools}; {RECALL_NAME} finds them.")
     }
 }
 

@@ -11,6 +11,7 @@
 mod again;
 mod block;
 mod choice;
+mod earlier;
 mod newest;
 mod prompt_index;
 mod receipt;
@@ -22,16 +23,18 @@ mod tests;
 
 pub(crate) use again::RepeatedLookUps;
 pub use again::{REQUESTS, called_again, looked_up_again};
-pub use block::without_blocks;
-pub use newest::{LeftOut, NewestMessage, SaidSentence, UsersWords, todo_list, users_words};
+pub use block::{LeftOut, without_blocks};
+pub use earlier::{EarlierWords, RuleSources};
+pub use newest::{NewestMessage, SaidSentence, UsersWords, todo_list, users_words};
 pub use receipt::{Omissions, Receipt, omissions};
-pub use rule::{Rule, RuleSources};
+pub use rule::Rule;
 pub use user::UserMessages;
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use self::block::BlockWriter;
+use self::earlier::{ASKED, DONE_BEFORE};
 use self::newest::NewestParts;
 use self::prompt_index::{PromptIndex, plain};
 use crate::agents::todo::{NumberedTodo, TodoState};
@@ -84,15 +87,6 @@ const EARLIER: usize = 4;
 /// Maximum number of carried contradicted claims.
 const CLAIMS: usize = 3;
 
-/// The rules that a handoff was checked for, newest first.
-pub fn rules_of(handoff: &Handoff) -> Vec<String> {
-    let rules = handoff
-        .carried
-        .iter()
-        .filter(|item| item.kind == CarriedKind::Rule);
-    rules.map(|item| rule::unmarked(&item.text).to_owned()).collect()
-}
-
 /// The user's newest message in the block after a prompt, unless the prompt reports all as done.
 pub fn unanswered(handoff: &Handoff) -> Option<&str> {
     let is_newest =
@@ -104,12 +98,6 @@ pub fn unanswered(handoff: &Handoff) -> Option<&str> {
 /// A stored prompt without the block after it.
 pub fn prompt_alone(prompt: &str) -> &str {
     block::split(prompt).0
-}
-
-/// The rules in the block after a prompt whose handoff is unknown, newest first.
-pub fn rules_behind(prompt: &str) -> Vec<String> {
-    let rules = block::split(prompt).1.into_iter();
-    rules.map(|rule| rule::unmarked(rule).to_owned()).collect()
 }
 
 /// A carry-over prompt with the appended items.
@@ -240,10 +228,10 @@ impl Lacking {
         let mut quoted = [request, asked, Some(text)].into_iter().flatten();
         let is_there = quoted.all(|part| self.index.has(part, false));
         let request = request.map(|request| match is_done {
-            true => format!("(The request before it, which is done: {request})"),
+            true => format!("{DONE_BEFORE}{request})"),
             false => request.to_owned(),
         });
-        let asked = asked.map(|asked| format!("(The model asked: {asked})"));
+        let asked = asked.map(|asked| format!("{ASKED}{asked})"));
         let newest: Vec<String> = [request, asked, Some(text.to_owned())]
             .into_iter()
             .flatten()

@@ -3,16 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-use super::block::is_edge;
+use super::block::{LeftOut, is_edge};
+use super::earlier::RuleSources;
 use super::prompt_index::plain;
-use super::rule::{self, Rule, RuleSources};
+use super::rule::{self, Rule};
 use super::user::UserMessage;
 use crate::agents::todo::NumberedTodo;
 use crate::redact::Redactor;
 use crate::text::cut::{ceil, floor};
 use crate::text::prose::{has_word, joined, one_line};
-use crate::text::words::plural;
-use crate::tools::RECALL_NAME;
 use crate::transcript::ToolUse;
 use crate::work::replaced::{Relation, SpokenText, Statement, Statements};
 use crate::work::said::score::Score;
@@ -49,31 +48,6 @@ pub struct UsersWords {
     pub has_recall: bool,
     /// To-do list of the whole history.
     pub todos: Vec<NumberedTodo>,
-}
-
-/// Tool results that a cut leaves out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeftOut {
-    pub results: usize,
-    /// Number of different tools.
-    pub tools: usize,
-}
-
-impl LeftOut {
-    /// Counts the results of a transcript's calls; `None` if there are none.
-    pub fn from_uses(uses: &[ToolUse<'_>]) -> Option<Self> {
-        let answered = || uses.iter().filter(|used| used.answer.is_some());
-        let tools: HashSet<String> = answered().map(|used| used.call.named()).collect();
-        let (results, tools) = (answered().count(), tools.len());
-        (results > 0).then_some(Self { results, tools })
-    }
-
-    /// The line that tells the model about recall.
-    pub(super) fn line(&self) -> String {
-        let results = plural(self.results as u64, "result");
-        let tools = plural(self.tools as u64, "tool");
-        format!("Left out: {results} of {tools}; {RECALL_NAME} finds them.")
-    }
 }
 
 /// The newest message.
@@ -167,12 +141,17 @@ pub fn todo_list(uses: &[ToolUse<'_>], redactor: &Redactor) -> Vec<NumberedTodo>
 /// A statement that replaced a rule is a rule itself.
 pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     let markers: Vec<String> = sources.markers.iter().map(|word| word.to_lowercase()).collect();
-    let carried = sources.earlier.len();
+    let earlier = sources.earlier;
+    let [stated, carried] = [earlier.said.len(), earlier.said.len() + earlier.rules.len()];
     let messages = &sources.said.0;
     let said = messages.iter().map(|message| message.typed.clone());
-    // Rules that an earlier handoff carried are older than the remaining history.
-    let texts: Vec<String> = sources.earlier.iter().rev().cloned().chain(said).collect();
-    let candidates = candidates(&texts, messages, &markers);
+    // The words of an earlier handoff are older than the remaining history.
+    let before = earlier.said.iter().rev().chain(earlier.rules.iter().rev());
+    let texts: Vec<String> = before.cloned().chain(said).collect();
+    let mut candidates = candidates(&texts, messages, stated, &markers);
+    // The history may still have it. Its sentences would be joined otherwise.
+    let said = format!(" {} ", plain(&texts[carried..].join("\n")));
+    candidates.retain(|one| one.at.0 >= stated || !said.contains(&format!(" {} ", plain(&one.text))));
     let spoken = texts.iter().enumerate();
     let spoken: Vec<SpokenText<'_>> = spoken
         .map(|(turn, text)| SpokenText::new(turn, true, text))
@@ -184,7 +163,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     for candidate in of_all_messages(with_force.collect()) {
         held.add(candidate, &statements);
     }
-    let newest = newest(messages, sources.redactor);
+    let newest = newest(messages, earlier.newest.as_deref(), sources.redactor);
     // Candidates number the carried rules first, and the messages after them.
     let since = carried + since(messages, sources.since);
     let (before, after) = candidates.split_at(candidates.partition_point(|one| one.at.0 < since));
@@ -204,15 +183,22 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     }
 }
 
-/// The sentences of these messages, oldest first. `messages` are the last of them; the others are carried rules.
-fn candidates(texts: &[String], messages: &[UserMessage], markers: &[String]) -> Vec<Candidate> {
+/// The sentences of these messages, oldest first. `messages` are the last of them, the first `stated` are carried statements,
+/// and the others carried rules.
+fn candidates(
+    texts: &[String],
+    messages: &[UserMessage],
+    stated: usize,
+    markers: &[String],
+) -> Vec<Candidate> {
     let carried = texts.len() - messages.len();
     let found = texts.iter().enumerate().flat_map(|(turn, text)| {
         let typed = said::in_lines(text.lines(), markers).into_iter();
         let mut typed: Vec<TypedSentence> = typed.collect();
         let has_force = typed.iter().any(|one| one.saying.is_some());
         let message = turn.checked_sub(carried).map(|at| &messages[at]);
-        if message.is_none() && (!has_force || said::is_in_answer(text)) {
+        let is_rule = (stated..carried).contains(&turn);
+        if is_rule && (!has_force || said::is_in_answer(text)) {
             // No rule by its own words: it was carried because it replaced a rule, or because it is an answer.
             typed = vec![TypedSentence::new(Some(RuleStatement::Holds), text)];
         }
@@ -269,9 +255,15 @@ fn since(messages: &[UserMessage], cut: Option<usize>) -> usize {
     first.unwrap_or_default()
 }
 
-/// The newest message; if it is a reply to the model, with the question and the request before it.
-fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage> {
-    let (last, before) = messages.split_last()?;
+/// The newest message; if it is a reply to the model, with the question and the request before it. That request may be
+/// the `earlier` one, which a handoff carried.
+fn newest(messages: &[UserMessage], earlier: Option<&str>, redactor: &Redactor) -> Option<NewestMessage> {
+    let Some((last, before)) = messages.split_last() else {
+        return earlier.map(|earlier| NewestMessage {
+            text: earlier.to_owned(),
+            ..NewestMessage::default()
+        });
+    };
     let clean =
         |text: String| Some(redactor.cleaned(&text)).filter(|text| !text.is_empty() && !is_edge(text));
     let text = clean(whole(last))?;
@@ -281,11 +273,20 @@ fn newest(messages: &[UserMessage], redactor: &Redactor) -> Option<NewestMessage
     let is_complaint = |text: &str| requests::is_complaint(text);
     let is_request = |text: &str| !goes_on(text) && !is_complaint(text);
     let request = before.iter().rev().find(|message| is_request(&message.text));
+    // An earlier handoff may have carried this very message.
+    let earlier = earlier.map(|earlier| earlier.strip_suffix(&*text).unwrap_or(earlier));
+    let request = match request {
+        Some(message) => clean(whole(message)),
+        None => earlier
+            .map(str::trim_end)
+            .filter(|earlier| !earlier.is_empty())
+            .map(str::to_owned),
+    };
     let request = request.filter(|_| is_reply || is_complaint(&last.text));
     let asked = Some(one_line(&last.asked, MAX_CARRIED_BYTES));
     let asked = asked.filter(|_| is_reply || requests::accepts(&last.text));
     Some(NewestMessage {
-        request: request.and_then(|message| clean(whole(message))),
+        request,
         asked: asked.and_then(clean),
         text,
         is_reply,

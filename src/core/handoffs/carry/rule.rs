@@ -1,7 +1,5 @@
 //! Rules of the user as a handoff carries them.
 
-use super::user::UserMessages;
-use crate::redact::Redactor;
 use crate::text::prose::{one_line, sentences};
 use crate::work::{SeenStatement, requests};
 
@@ -59,30 +57,16 @@ pub(super) fn unmarked(line: &str) -> &str {
     line.strip_suffix(REPLACED).unwrap_or(line)
 }
 
-/// Sources of rules, and exclusions.
-#[derive(Debug, Clone, Copy)]
-pub struct RuleSources<'s> {
-    /// Rules that an earlier handoff carried, newest first. The history that they were said in may be gone.
-    pub earlier: &'s [String],
-    pub said: &'s UserMessages,
-    /// The turn of the last cut. Requests from before it are over.
-    pub since: Option<usize>,
-    /// Rules that the user dropped, and text that is carried otherwise.
-    pub without: &'s [String],
-    /// Additional words that make a rule.
-    pub markers: &'s [String],
-    pub redactor: &'s Redactor,
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::users_words;
+    use super::super::{EarlierWords, RuleSources, UserMessages, users_words};
     use super::*;
+    use crate::redact::Redactor;
 
     fn found(text: &str) -> Vec<String> {
         let said = UserMessages::of_text(text);
         let sources = RuleSources {
-            earlier: &[],
+            earlier: &EarlierWords::default(),
             said: &said,
             since: None,
             without: &[],

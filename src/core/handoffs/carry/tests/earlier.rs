@@ -1,7 +1,8 @@
 //! The user's words from before an earlier handoff.
 
-use super::said::said_since;
+use super::said::{said_after, said_since};
 use super::*;
+use crate::record::Handoff;
 
 /// The block of a second handoff: one before it followed these messages.
 fn second(texts: &[&str]) -> String {
@@ -88,4 +89,60 @@ fn a_rule_ends_with_the_permission_of_what_it_forbids() {
     }
     let block = second(&["Never push to the attic.", "you can see the attic from here now"]);
     assert_contains(&block, "Never push to the attic.");
+}
+
+/// The block of a handoff after these messages, of which an earlier handoff has those before.
+fn behind_after(messages: &[Value], earlier: &EarlierWords) -> String {
+    carry("Goal: more.", &said_after(messages, earlier), None, all(2000)).prompt
+}
+
+/// The record of a handoff that was made after these messages, and after another one.
+fn handed_over(texts: &[&str], prompt: &str, earlier: &EarlierWords) -> EarlierWords {
+    let messages: Vec<Value> = texts
+        .iter()
+        .flat_map(|text| [user(text), model("So be it.")])
+        .collect();
+    let carried = carry(prompt, &said_after(&messages, earlier), None, all(2000));
+    let handoff = Handoff {
+        prompt: carried.prompt,
+        carried: carried.items,
+        ..Handoff::default()
+    };
+    EarlierWords::of_handoff(&handoff)
+}
+
+#[test]
+fn a_statement_follows_a_handoff_whose_history_is_gone() {
+    let first = handed_over(
+        &[
+            "The lamps hang from wires.",
+            "Fix the stairs. Hands off the lamps.",
+        ],
+        "Goal: stairs.",
+        &EarlierWords::default(),
+    );
+    // Resumed twice, each time in a session of its own.
+    let second = handed_over(&["Go on."], "Goal: the second half.", &first);
+    let block = behind_after(&[user("Go on.")], &second);
+    assert_contains(&block, "\n- Fix the stairs. Hands off the lamps.\n  Go on.\n");
+    assert_contains(&block, "- The lamps hang from wires.");
+    assert_eq!(block.matches("Go on.").count(), 1, "{block}");
+    // Another request ends the first one, and not the statements.
+    let block = behind_after(&[user("Now paint the doors.")], &second);
+    assert_contains(&block, "- Hands off the lamps.");
+    assert_contains(&block, "- The lamps hang from wires.");
+    assert!(!block.contains("stairs"), "{block}");
+    // What the history still has is listed once.
+    let messages = [user("The lamps hang from wires."), user("Now paint the doors.")];
+    let block = behind_after(&messages, &second);
+    assert_eq!(block.matches("from wires").count(), 1, "{block}");
+}
+
+#[test]
+fn a_request_that_the_prompt_reports_as_done_is_not_carried_on() {
+    let done = "All tasks are done. Nothing is left to do.";
+    let first = handed_over(&["Fix the stairs."], done, &EarlierWords::default());
+    assert!(!behind_after(&[user("Go on.")], &first).contains("stairs"));
+    let open = handed_over(&["Fix the stairs."], "Goal: stairs.", &EarlierWords::default());
+    assert_contains(&behind_after(&[model("I begin.")], &open), "- Fix the stairs.");
 }

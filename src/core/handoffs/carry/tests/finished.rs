@@ -24,7 +24,10 @@ fn a_rule_that_was_said_with_a_finished_request_goes_on_with_it() {
     let carried = carry("Go on.", &said_in(&messages), Some(&seen), all(600));
     let line = "- Never touch `migrations/`. [said with: Port the reader. That is done.]\n";
     assert!(carried.prompt.contains(line), "{}", carried.prompt);
-    assert_eq!(rules_behind(&carried.prompt), ["Never touch `migrations/`."]);
+    assert_eq!(
+        EarlierWords::behind_prompt(&carried.prompt).rules,
+        ["Never touch `migrations/`."]
+    );
     // Without evidence that its request is done, a rule has no mark.
     let carried = carry("Go on.", &said_in(&messages), None, all(600));
     assert_contains(&carried.prompt, "- Never touch `migrations/`.\n");
@@ -43,7 +46,10 @@ fn a_request_without_a_full_stop_gets_one_in_the_mark_of_its_rule() {
         &carried,
         "- Never touch the door. [said with: Port the hall. That is done.]\n",
     );
-    assert_eq!(rules_behind(&carried), ["Never touch the door."]);
+    assert_eq!(
+        EarlierWords::behind_prompt(&carried).rules,
+        ["Never touch the door."]
+    );
 }
 
 #[test]

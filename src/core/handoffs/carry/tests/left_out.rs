@@ -15,7 +15,10 @@ fn what_recall_finds_is_said_in_the_last_line() {
     let line = "\nLeft out: 41 results of 6 tools; session_recall finds them.\n</carried-over>";
     let carried = carry("Go on.", &words, None, all(600));
     assert!(carried.prompt.ends_with(line), "{}", carried.prompt);
-    assert_eq!(rules_behind(&carried.prompt), [NEVER, ENGLISH]);
+    assert_eq!(
+        EarlierWords::behind_prompt(&carried.prompt).rules,
+        [NEVER, ENGLISH]
+    );
     assert_lacks(
         &carry("Go on.", &words, None, policy(CarryScope::Rules, 600)).prompt,
         "Left out",

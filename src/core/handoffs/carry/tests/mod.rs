@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    Carried, CarryPolicy, CarryScope, LeftOut, REQUESTS, Rule, RuleSources, UserMessages, UsersWords,
-    called_again, carry, looked_up_again, rules_behind, todo_list, users_words, without_blocks,
+    Carried, CarryPolicy, CarryScope, EarlierWords, LeftOut, REQUESTS, Rule, RuleSources, UserMessages,
+    UsersWords, called_again, carry, looked_up_again, todo_list, users_words, without_blocks,
 };
 use crate::agents::commands::CommandPurpose;
 use crate::agents::todo::{NumberedTodo, TodoItem, TodoState};
@@ -42,7 +42,10 @@ fn found(messages: &[Value], earlier: &[&str], without: &[&str]) -> Vec<Rule> {
     let owned = |texts: &[&str]| -> Vec<String> { texts.iter().map(|text| (*text).to_owned()).collect() };
     let words = users_words(&RuleSources {
         since: None,
-        earlier: &owned(earlier),
+        earlier: &EarlierWords {
+            rules: owned(earlier),
+            ..EarlierWords::default()
+        },
         said: &UserMessages::from_transcript(
             &Transcript::from_view(&view),
             &["<mine>".to_owned()],
@@ -236,8 +239,11 @@ fn what_is_missing_stands_behind_the_prompt_and_is_read_again() {
              {NEVER}\n- {ENGLISH}\n</carried-over>"
         )
     );
-    assert_eq!(rules_behind(&carried.prompt), [NEVER, ENGLISH]);
-    assert_eq!(rules_behind("Go on."), [""; 0]);
+    assert_eq!(
+        EarlierWords::behind_prompt(&carried.prompt).rules,
+        [NEVER, ENGLISH]
+    );
+    assert_eq!(EarlierWords::behind_prompt("Go on.").rules, [""; 0]);
     // A model that copies the block adds nothing to it, and its edges cannot be forged.
     let copied = format!("Next.\n{}", &carried.prompt);
     assert_eq!(

@@ -27,7 +27,7 @@ fn a_replaced_rule_is_gone_or_marked_and_what_replaced_it_is_there() {
         None,
         all(600),
     );
-    let behind = rules_behind(&carried.prompt);
+    let behind = EarlierWords::behind_prompt(&carried.prompt).rules;
     assert_eq!(behind, [raised, cap]);
     let marked = format!("{cap}{MARK}");
     assert_eq!(

@@ -9,15 +9,24 @@ pub(super) fn said_in(messages: &[Value]) -> UsersWords {
     said_since(messages, None)
 }
 
+/// The user's words in these messages, and those of an earlier handoff.
+pub(super) fn said_after(messages: &[Value], earlier: &EarlierWords) -> UsersWords {
+    words_of(messages, None, earlier)
+}
+
 /// The user's words in these messages, of which the one with the index `cut` had a cut.
 pub(super) fn said_since(messages: &[Value], cut: Option<usize>) -> UsersWords {
+    words_of(messages, cut, &EarlierWords::default())
+}
+
+fn words_of(messages: &[Value], cut: Option<usize>, earlier: &EarlierWords) -> UsersWords {
     let body = json!({"model": "m", "messages": messages}).to_string();
     let view = wire::wire(WireId::Anthropic)
         .read(&body.into(), Operation::Generate)
         .unwrap();
     users_words(&RuleSources {
         since: cut,
-        earlier: &[],
+        earlier,
         said: &UserMessages::from_transcript(&Transcript::from_view(&view), &[], None),
         without: &[],
         markers: &[],
