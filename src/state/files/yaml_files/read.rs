@@ -96,44 +96,15 @@ impl HandoffDirectory {
     /// # Errors
     /// Returns an error if the directory cannot be read. A missing file is not an error.
     pub fn latest(&self, session: Option<&str>) -> FileResult<FileSearch<Option<HandoffYaml>>> {
-        match session {
-            Some(session) => self.latest_of(session),
-            None => self.latest_of_any(),
-        }
-    }
-
-    fn latest_of(&self, session: &str) -> FileResult<FileSearch<Option<HandoffYaml>>> {
-        let dir = self.session_dir(session)?;
-        let mut listing = FileSearch::default();
-        for name in newest::sort(&dir, self.files(session)?) {
-            match read_file(&dir.join(name)) {
-                Ok(found) => {
-                    listing.found = Some(found);
-                    break;
-                }
-                // A file that cannot be read must not hide the one before it.
-                Err(error) => listing.warnings.push(error),
+        let mut warnings = Vec::new();
+        let found = self.newest(session, |path| match read_file(path) {
+            Ok(found) => Some((created(&found.file.created_at, path), found)),
+            Err(error) => {
+                warnings.push(error);
+                None
             }
-        }
-        Ok(listing)
-    }
-
-    fn latest_of_any(&self) -> FileResult<FileSearch<Option<HandoffYaml>>> {
-        let mut listing: FileSearch<Option<HandoffYaml>> = FileSearch::default();
-        let mut newest = None;
-        for session in self.sessions()? {
-            let of_session = self.latest_of(&session)?;
-            listing.warnings.extend(of_session.warnings);
-            let Some(found) = of_session.found else { continue };
-            // If two files were created in the same second, the one written last wins.
-            let created = created(&found.file.created_at, &found.path);
-            let at = (created, newest::written(&found.path));
-            if newest.is_none_or(|newest| at > newest) {
-                newest = Some(at);
-                listing.found = Some(found);
-            }
-        }
-        Ok(listing)
+        })?;
+        Ok(FileSearch { found, warnings })
     }
 
     /// Returns the goal and next step of a session's newest file, or of the newest file of all.
@@ -144,23 +115,40 @@ impl HandoffDirectory {
     /// # Errors
     /// Returns an error if the directory cannot be read.
     pub fn line(&self, session: Option<&str>) -> FileResult<Option<GoalAndNow>> {
+        self.newest(session, |path| {
+            let text = text_of(path).ok()?;
+            let stated = Some(goal_and_now(&text)).filter(|stated| !stated.is_empty())?;
+            Some((created(&value_of(&text, "created_at"), path), stated))
+        })
+    }
+
+    /// Reads the newest file of a session, or the one created last among all sessions.
+    ///
+    /// `read` returns the creation time and the result, or `None` to pass over the file.
+    fn newest<T>(
+        &self,
+        session: Option<&str>,
+        mut read: impl FnMut(&Path) -> Option<(Time, T)>,
+    ) -> FileResult<Option<T>> {
         let sessions = match session {
             Some(session) => vec![session.to_owned()],
             None => self.sessions()?,
         };
         let mut newest = None;
         for session in sessions {
-            let dir = self.session_dir(&session)?;
-            let sorted = newest::sort(&dir, self.files(&session)?).into_iter();
-            // Files that cannot be read, or that state neither, are skipped.
-            let mut stated = sorted.filter_map(|name| goal_of(&dir.join(name)));
-            if let Some(found) = stated.next()
+            let mut paths = self.paths(&session)?.into_iter();
+            let found = paths.find_map(|path| {
+                let (created, found) = read(&path)?;
+                // If two files were created in the same second, the one written last wins.
+                Some(((created, newest::written(&path)), found))
+            });
+            if let Some(found) = found
                 && newest.as_ref().is_none_or(|(at, _)| found.0 > *at)
             {
                 newest = Some(found);
             }
         }
-        Ok(newest.map(|(_, goal)| goal))
+        Ok(newest.map(|(_, found)| found))
     }
 
     /// Lists the files of a session, or of all sessions, newest first.
@@ -222,14 +210,6 @@ impl HandoffDirectory {
         }
         name.to_owned()
     }
-}
-
-/// Returns the goal of a file, with the times of its creation and last write.
-fn goal_of(path: &Path) -> Option<((Time, Option<Time>), GoalAndNow)> {
-    let text = text_of(path).ok()?;
-    let created = created(&value_of(&text, "created_at"), path);
-    let at = (created, newest::written(path));
-    Some((at, goal_and_now(&text))).filter(|(_, goal)| !goal.is_empty())
 }
 
 /// Returns when a file was created: as the file states it, or else according to the file system.
