@@ -57,8 +57,8 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> CliResult {
     }
     if !running {
         notes.push(format!(
-            "no proxy is running; start it with `{}`",
-            serve(&args.state)
+            "no proxy is running; start it with `baton serve{}`",
+            args.state.options()
         ));
     }
     let mut file = None;
@@ -135,22 +135,4 @@ fn address(config: &Config) -> CliResult<(String, bool)> {
         return Err(Exit::UNAVAILABLE.with_help(message, "start `baton serve` first, or use `baton run`"));
     }
     Ok((running::url(config, running::reachable(listen)), false))
-}
-
-/// Formats the command that starts a proxy with the same state.
-fn serve(state: &StateArgs) -> String {
-    let mut words = vec!["baton serve".to_owned()];
-    words.extend(options(state).iter().map(|word| ShellSyntax::Sh.quoted(word)));
-    words.join(" ")
-}
-
-/// Options that let another command find the same state.
-pub(super) fn options(state: &StateArgs) -> Vec<String> {
-    let config = state.config.as_ref().map(|path| path.display().to_string());
-    let given = [("--config", config), ("--state-dir", state.state_dir.clone())];
-    let given = given.into_iter();
-    given
-        .filter_map(|(name, value)| Some([name.to_owned(), value?]))
-        .flatten()
-        .collect()
 }

@@ -17,7 +17,7 @@ use super::running::{self, Process, StartedWith};
 use super::sharing::{self, ProxyLease};
 use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
-use super::{config_file, env, foreground, load_state};
+use super::{config_file, foreground, load_state};
 use baton_core::brake::{BrakeOutcome, parse_dollars, provider_limit};
 use baton_core::plan::FreeCutPolicy;
 use baton_core::record::{LOCAL, is_topic};
@@ -192,10 +192,7 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
 fn resume_options(named: &OsStr, state: &StateArgs) -> String {
     let shell = ShellSyntax::of_user();
     let with = ["--with".to_owned(), named.to_string_lossy().into_owned()];
-    let words = with
-        .into_iter()
-        .chain(env::options(state))
-        .chain(["--run".to_owned()]);
+    let words = with.into_iter().chain(state.words()).chain(["--run".to_owned()]);
     let words: Vec<_> = words.map(|word| shell.quoted(&word)).collect();
     visible(&words.join(" "))
 }

@@ -47,13 +47,21 @@ pub(super) struct StateArgs {
 }
 
 impl StateArgs {
-    /// The given options as words of a shell line, each after a space, so that another command uses the same state.
-    pub(super) fn options(&self) -> String {
+    /// The given options as words, so that another command uses the same state.
+    pub(super) fn words(&self) -> impl Iterator<Item = String> {
         let config = self.config.as_ref().map(|file| file.display().to_string());
         let given = [("--config", config), ("--state-dir", self.state_dir.clone())];
-        let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let given = given.into_iter();
         given
-            .map(|(name, value)| format!(" {name} {}", ShellSyntax::Sh.quoted(&value)))
+            .filter_map(|(name, value)| Some([name.to_owned(), value?]))
+            .flatten()
+    }
+
+    /// The words as a part of a shell line, each after a space.
+    pub(super) fn options(&self) -> String {
+        let words = self.words();
+        words
+            .map(|word| format!(" {}", ShellSyntax::Sh.quoted(&word)))
             .collect()
     }
 }

@@ -12,7 +12,7 @@ use crate::cli::exit::CliResult;
 use crate::cli::output::{Out, visible};
 use crate::cli::run::AgentStart;
 use crate::cli::shells::ShellSyntax;
-use crate::cli::{STORE_SECRETS, agents, block_on, env, load_state, run, stored};
+use crate::cli::{STORE_SECRETS, agents, block_on, load_state, run, stored};
 use baton_core::handoffs::yaml::Drift;
 use baton_core::marker::sentinel;
 use baton_core::record::{Handoff, HandoffStatus};
@@ -51,7 +51,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
         return Err(run::unfound(OsStr::new(&args.with)));
     }
     let mut command = vec!["baton".to_owned(), "run".to_owned()];
-    command.extend(env::options(&args.state));
+    command.extend(args.state.words());
     command.extend(["--".to_owned(), args.with.clone()]);
     command.extend(first);
     command.extend(
