@@ -71,7 +71,11 @@ const HARD: &[&str] = &[
 fn a_parser_of_another_language_reads_what_is_written_and_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let at = Time::parse("2026-11-22T18:05:48Z").unwrap();
-    let mut file = HandoffFile::new("api", at);
+    let mut file = HandoffFile {
+        session: "api".to_owned(),
+        ..HandoffFile::default()
+    };
+    file.prepare(at);
     file.goal = "Login works: \"remember me\"".to_owned();
     file.now = "first\nsecond".to_owned();
     file.next = HARD.iter().map(|text| (*text).to_owned()).collect();

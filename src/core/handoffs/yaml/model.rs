@@ -175,16 +175,6 @@ mapping! {
 }
 
 impl HandoffFile {
-    /// A new file of a session.
-    pub fn new(session: impl Into<String>, now: Time) -> Self {
-        let mut file = Self {
-            session: session.into(),
-            ..Self::default()
-        };
-        file.prepare(now);
-        file
-    }
-
     /// Prepares the file for writing: fills empty members with defaults, renews `updated_at` and bounds the tokens.
     pub fn prepare(&mut self, now: Time) {
         if self.version.is_empty() {

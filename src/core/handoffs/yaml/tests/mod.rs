@@ -12,8 +12,12 @@ use super::{CompletedTask, HandoffFile};
 /// A file with every member.
 pub(super) fn full() -> HandoffFile {
     let at = Time::parse("2026-11-22T18:05:48Z").unwrap();
-    let mut file = HandoffFile::new("my_app-2", at);
     let own = String::from;
+    let mut file = HandoffFile {
+        session: own("my_app-2"),
+        ..HandoffFile::default()
+    };
+    file.prepare(at);
     file.status = own("partial");
     file.outcome = own("PARTIAL_PLUS");
     file.goal = own("Login works: \"remember me\" too");
