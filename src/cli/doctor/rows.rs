@@ -151,13 +151,11 @@ fn store_file(installation: &Installation) -> Finding {
     let path = installation.config.state_dir.join(sqlite::FILE);
     let subject = path.display().to_string();
     if !path.exists() {
-        return match disk::check_writable(&installation.config.state_dir) {
-            Ok(()) => Finding::ok(subject, "does not exist yet; the first start creates it"),
-            Err(error) => {
-                let message = format!("cannot be created there: {error}");
-                Finding::error(subject, message, "choose another `state.dir`")
-            }
-        };
+        return missing(
+            subject,
+            &installation.config.state_dir,
+            "choose another `state.dir`",
+        );
     }
     // Opening for append tests the permission and changes nothing.
     let opened = disk::open_named(&path).and_then(|_| OpenOptions::new().append(true).open(&path));
@@ -195,6 +193,14 @@ fn store_file(installation: &Installation) -> Finding {
     }
 }
 
+/// Reports on a file that does not exist: whether a start can create it in `dir`.
+fn missing(subject: String, dir: &Path, help: &str) -> Finding {
+    match disk::check_writable(dir) {
+        Ok(()) => Finding::ok(subject, "does not exist yet; the first start creates it"),
+        Err(error) => Finding::error(subject, format!("cannot be created there: {error}"), help),
+    }
+}
+
 /// Remedy for seal keys that cannot be read or created.
 pub(in crate::cli) const OTHER_KEYS: &str = "choose another directory with `handoff.seal_key_dir`, --state-dir or `state.dir`, or give `handoff.seal_key`";
 
@@ -211,10 +217,7 @@ fn keys(installation: &Installation) -> Vec<Finding> {
             subject,
             format!("can be read, {}", plural(keys.all().count() as u64, "key")),
         ),
-        Ok(None) => match disk::check_writable(directory) {
-            Ok(()) => Finding::ok(subject, "does not exist yet; the first start creates it"),
-            Err(error) => Finding::error(subject, format!("cannot be created there: {error}"), OTHER_KEYS),
-        },
+        Ok(None) => missing(subject, directory, OTHER_KEYS),
         Err(error) => {
             let help = error.help.unwrap_or_else(|| OTHER_KEYS.to_owned());
             Finding::error(subject, error.message, help)
