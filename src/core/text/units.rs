@@ -20,6 +20,14 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
 }
 
+/// Parses hexadecimal digits. Returns `None` for other characters, or half a byte.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| u8::try_from(char::from(byte).to_digit(16)?).ok();
+    let pairs = text.as_bytes().chunks(2);
+    let bytes = pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?));
+    bytes.collect()
+}
+
 /// Hashes a list of parts to 128 bits, in hexadecimal.
 pub fn digest(parts: &[impl AsRef<str>]) -> String {
     let mut hash = Sha256::new();

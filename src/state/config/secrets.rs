@@ -11,6 +11,7 @@ use super::problem::ProblemKind;
 use super::raw::{Environment, LocatedValue, Raw, RawEntry};
 use super::value::{ValueResult, collect, complaint, value_error};
 use crate::disk;
+use baton_core::text::units::unhex;
 
 impl LocatedValue {
     /// Reads a secret of at least `min` characters: a string, `{ env = "NAME" }` or `{ file = "PATH" }`.
@@ -73,19 +74,11 @@ impl LocatedValue {
 
     /// Reads a SHA-256 digest in hexadecimal digits.
     pub(super) fn sha256(&self) -> ValueResult<[u8; 32]> {
-        let text = self.text()?;
-        let digits = text.trim();
-        let mut digest = [0; 32];
-        let is_digest =
-            digits.len() == 2 * digest.len() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        if !is_digest {
+        let bytes = unhex(self.text()?.trim());
+        let Some(digest) = bytes.and_then(|bytes| bytes.try_into().ok()) else {
             let help = "write its 64 hexadecimal digits, for example from `baton client add NAME`";
             return value_error("the value is not a SHA-256 digest", help);
-        }
-        for (byte, at) in digest.iter_mut().zip((0..).step_by(2)) {
-            // Cannot fail: all digits are hexadecimal.
-            *byte = u8::from_str_radix(&digits[at..at + 2], 16).unwrap_or_default();
-        }
+        };
         Ok(digest)
     }
 

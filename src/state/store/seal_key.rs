@@ -13,7 +13,7 @@ use std::{fs, io};
 use super::{StoreError, StoreResult, make_dir, random};
 use crate::disk::{self, FileAccess, private_file};
 use baton_core::marker::seal::{SealKey, SealKeys};
-use baton_core::text::units::hex;
+use baton_core::text::units::{hex, unhex};
 
 /// Name of the file with the key that creates seals.
 pub const FILE: &str = "seal.key";
@@ -140,7 +140,7 @@ pub fn retire(dir: &Path, ids: &[String]) -> StoreResult<Option<StoredKeys>> {
 
 fn newest(path: &Path) -> StoreResult<Option<StoredKey>> {
     let Some(text) = read(path)? else { return Ok(None) };
-    let Some(key) = unhex(text.trim()) else {
+    let Some(key) = key(text.trim()) else {
         let message = format!(
             "{} does not hold {KEY_BYTES} bytes in hexadecimal",
             path.display()
@@ -162,7 +162,7 @@ fn older_keys(path: &Path) -> StoreResult<Vec<StoredKey>> {
     let keys: Option<Vec<StoredKey>> = lines
         .map(|line| {
             let mut words = line.split_whitespace();
-            let key = unhex(words.next()?)?;
+            let key = key(words.next()?)?;
             let made_ms = words.next().and_then(|made| made.parse().ok());
             Some(StoredKey { key, made_ms })
         })
@@ -230,12 +230,9 @@ fn modified_ms(meta: &fs::Metadata) -> Option<u64> {
     u64::try_from(since.as_millis()).ok()
 }
 
-fn unhex(text: &str) -> Option<SealKey> {
-    let digit = |byte: u8| u8::try_from(char::from(byte).to_digit(16)?).ok();
-    let pairs = text.as_bytes().chunks(2);
-    let bytes = pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?));
-    let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
-    (bytes.len() == KEY_BYTES).then(|| SealKey::new(bytes))
+fn key(text: &str) -> Option<SealKey> {
+    let bytes = unhex(text).filter(|bytes| bytes.len() == KEY_BYTES)?;
+    Some(SealKey::new(bytes))
 }
 
 #[cfg(test)]
