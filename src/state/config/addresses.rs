@@ -81,16 +81,6 @@ impl LocatedValue {
         })
     }
 
-    /// Reads host names or addresses, normalized for comparison: lower case, without port.
-    pub(super) fn hosts(&self) -> ValueResult<Vec<String>> {
-        self.names(host)
-    }
-
-    /// Reads web origins as browsers send them (RFC 6454, section 6.2), in lower case.
-    pub(super) fn origins(&self) -> ValueResult<Vec<String>> {
-        self.names(origin)
-    }
-
     /// Reads addresses and ranges of addresses.
     pub(super) fn address_ranges(&self) -> ValueResult<Vec<AddressRange>> {
         self.strings("write [\"10.0.0.0/8\"]", |text| {
@@ -101,12 +91,14 @@ impl LocatedValue {
         })
     }
 
-    fn names(&self, read: fn(&str) -> ValueResult<String>) -> ValueResult<Vec<String>> {
+    /// Reads names, each by `read`, which is [`host`] or [`origin`].
+    pub(super) fn names(&self, read: fn(&str) -> ValueResult<String>) -> ValueResult<Vec<String>> {
         self.strings("write [\"one\", \"two\"]", |text| read(text.trim()))
     }
 }
 
-fn host(text: &str) -> ValueResult<String> {
+/// Reads a host name or address, normalized for comparison: lower case, without port.
+pub(super) fn host(text: &str) -> ValueResult<String> {
     let inside = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let bare = inside.unwrap_or(text);
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
@@ -119,7 +111,8 @@ fn host(text: &str) -> ValueResult<String> {
     )
 }
 
-fn origin(text: &str) -> ValueResult<String> {
+/// Reads a web origin as browsers send it (RFC 6454, section 6.2), in lower case.
+pub(super) fn origin(text: &str) -> ValueResult<String> {
     let help = "write scheme, host and port as the browser does, such as \"http://localhost:3000\" or \"app://obsidian.md\"";
     let text = text.strip_suffix('/').unwrap_or(text);
     match text.split_once("://") {

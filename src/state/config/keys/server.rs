@@ -7,12 +7,13 @@ use std::time::Duration;
 use super::key::{SectionKeys, TOKEN_CHARS, key};
 use crate::access::peers::AddressRange;
 use crate::config::Secret;
+use crate::config::addresses::{host, origin};
 
 #[rustfmt::skip]
 pub(super) const SERVER: SectionKeys = &[
     &key("listen", |c| &mut c.server.at.listen, |v, _| v.address()).restart(),
-    &key("hosts", |c| &mut c.server.hosts, |v, _| v.hosts()),
-    &key("origins", |c| &mut c.server.origins, |v, _| v.origins()),
+    &key("hosts", |c| &mut c.server.hosts, |v, _| v.names(host)),
+    &key("origins", |c| &mut c.server.origins, |v, _| v.names(origin)),
     &key("trusted", |c| &mut c.server.trusted, |v, _| v.address_ranges()),
     &key("upstreams", |c| &mut c.server.upstreams, |v, _| v.texts(1)).optional(),
     &key("clients_dir", |c| &mut c.server.clients_dir, |v, e| v.path(e).map(Some)).optional(),
