@@ -6,8 +6,8 @@ use std::path::Path;
 use std::{fs, io};
 
 use super::finding::Finding;
+use super::installation::read_store;
 use crate::cli::output::shown;
-use crate::cli::runtime;
 use baton_core::nudge;
 use baton_serve::proxy::certificate::{self, Certificate};
 use baton_serve::proxy::upstream::Upstreams;
@@ -15,7 +15,6 @@ use baton_state::access::hosts;
 use baton_state::config::{
     Config, HandoffPolicy, ListenAddress, Problem, ServerDurability, StoreKind, Topology,
 };
-use baton_state::store::{self, StoreError};
 use baton_state::{disk, prices};
 
 /// Findings for an invalid config.
@@ -111,15 +110,13 @@ pub(super) fn store_server(config: &Config) -> Option<Finding> {
     if config.store.kind != StoreKind::Redis {
         return None;
     }
-    let asked = store::open(&config.store, &config.state_dir).and_then(|store| {
-        let runtime = runtime().map_err(|failure| StoreError::new(failure.message))?;
-        runtime.block_on(store.settings_problem())
-    });
-    Some(match asked {
-        Ok(None) => Finding::ok("store.url", "the server answers, and its settings keep handoffs"),
-        Ok(Some(why)) => Finding::error("store.durability", why, "fix the server's settings, or the key"),
-        Err(error) => Finding::error("store.url", error.message, "start the server, or fix the URL"),
-    })
+    Some(
+        match read_store(config, async |store| store.settings_problem().await) {
+            Ok(None) => Finding::ok("store.url", "the server answers, and its settings keep handoffs"),
+            Ok(Some(why)) => Finding::error("store.durability", why, "fix the server's settings, or the key"),
+            Err(error) => Finding::error("store.url", error.message, "start the server, or fix the URL"),
+        },
+    )
 }
 
 /// Warns of a data listener that other machines reach while no client needs a key.
@@ -213,18 +210,8 @@ fn open_to_others(config: &Config) -> Vec<Finding> {
 
 /// Whether a file has a key or token in its text.
 fn holds_secret(config: &Config, path: &Path) -> bool {
-    let upstreams = config
-        .upstreams
-        .values()
-        .filter_map(|upstream| upstream.api_key.as_ref());
-    let clients = config.clients.iter().filter_map(|client| client.key.as_ref());
-    let tokens = config.admin.tokens().map(|(_, token)| token);
-    let mut secrets = upstreams
-        .chain(clients)
-        .chain(tokens)
-        .chain(&config.handoff.seal_keys);
     let text = disk::read_named(path).unwrap_or_default();
-    secrets.any(|secret| text.contains(secret.reveal()))
+    config.keys().any(|key| text.contains(key.reveal()))
 }
 
 /// Warns of Sentinels with a durability that a failover does not keep.

@@ -143,14 +143,9 @@ fn valid((config, problems): (Config, Vec<Problem>)) -> Result<Config, Vec<Probl
 
 /// Collects all secrets of a config, which the journal and the log must never show.
 fn own_secrets(config: &Config) -> Vec<Secret> {
-    let upstreams = config.upstreams.values().flat_map(|upstream| {
-        let headers = upstream.headers.iter().map(|(_, value)| value);
-        headers.chain(&upstream.api_key)
-    });
-    let clients = config.clients.iter().filter_map(|client| client.key.as_ref());
-    let tokens = config.admin.tokens().map(|(_, token)| token);
-    let all = upstreams.chain(clients).chain(tokens);
-    all.chain(&config.handoff.seal_keys).cloned().collect()
+    let headers = config.upstreams.values().flat_map(|upstream| &upstream.headers);
+    let headers = headers.map(|(_, value)| value);
+    headers.chain(config.keys()).cloned().collect()
 }
 
 /// Advice for a config file that cannot be read.

@@ -155,6 +155,20 @@ impl Config {
             .then(|| self.clients.iter().filter_map(entry).collect())
     }
 
+    /// Returns the keys and tokens of the config, without those in the headers of upstreams.
+    pub fn keys(&self) -> impl Iterator<Item = &Secret> {
+        let upstreams = self
+            .upstreams
+            .values()
+            .filter_map(|upstream| upstream.api_key.as_ref());
+        let clients = self.clients.iter().filter_map(|client| client.key.as_ref());
+        let tokens = self.admin.tokens().map(|(_, token)| token);
+        upstreams
+            .chain(clients)
+            .chain(tokens)
+            .chain(&self.handoff.seal_keys)
+    }
+
     /// Returns baton's tools, as requests offer them.
     pub fn tools(&self) -> OurTools {
         OurTools::new(&ToolSettings {
