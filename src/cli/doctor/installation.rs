@@ -21,7 +21,7 @@ use baton_state::config::{Config, StoreKind};
 use baton_state::journal::{ExchangeFilter, ExchangeRow, JournalReader, JournalResult, JournalTotals};
 use baton_state::store::copy_and_check;
 use baton_state::store::records::RecordKind;
-use baton_state::store::{self, HandoffFilter, StoreError, StoreResult};
+use baton_state::store::{self, HandoffFilter, SharedStore, StoreError, StoreResult};
 
 /// Input of the checks.
 pub(super) struct Installation {
@@ -84,25 +84,30 @@ fn handoffs(config: &Config) -> StoreResult<Vec<Handoff>> {
     if config.store.kind == StoreKind::Memory {
         return Ok(Vec::new());
     }
-    let runtime = runtime().map_err(|failure| StoreError::new(failure.message))?;
-    // Opened inside the runtime, because the client of a server spawns its tasks there.
-    runtime.block_on(async {
-        let store = store::open_for_reading(&config.store, &config.state_dir)?;
+    read_store(config, async |store| {
         store.handoffs(&HandoffFilter::default()).await
     })
 }
 
 /// Counts the handoffs and documents that cannot be read. Reads all of them, which takes too long for a status bar.
 pub(super) fn damaged(config: &Config) -> StoreResult<usize> {
-    let runtime = runtime().map_err(|failure| StoreError::new(failure.message))?;
-    runtime.block_on(async {
-        let store = store::open_for_reading(&config.store, &config.state_dir)?;
+    read_store(config, async |store| {
         let mut damaged = 0;
         for kind in [RecordKind::Handoff, RecordKind::Document] {
             damaged += copy_and_check::unreadable(&*store, kind).await?.len();
         }
         Ok(damaged)
     })
+}
+
+/// Opens the store and reads it by `read`.
+pub(super) fn read_store<T>(
+    config: &Config,
+    read: impl AsyncFnOnce(SharedStore) -> StoreResult<T>,
+) -> StoreResult<T> {
+    let runtime = runtime().map_err(|failure| StoreError::new(failure.message))?;
+    // Opened inside the runtime, because the client of a server spawns its tasks there.
+    runtime.block_on(async { read(store::open_for_reading(&config.store, &config.state_dir)?).await })
 }
 
 /// Summary of the state. The field names are public API.
