@@ -72,7 +72,7 @@ impl Keyring {
         let (name, key) = presented.next()?;
         let presented = presented.map(|(_, key)| key);
         let mut keys: Vec<_> = std::iter::once(key).chain(presented).collect();
-        let values = query.into_iter().flat_map(parameters).map(value);
+        let values = query.into_iter().flat_map(|query| query.split('&')).map(value);
         keys.extend(values.filter_map(|value| Some(known(&value)?.1)));
         Some(AuthenticatedClient {
             name: name.to_owned(),
@@ -110,21 +110,10 @@ impl AuthenticatedClient {
 
     /// Removes query parameters that contain a client key. Returns `None` if the path contains one.
     pub fn target_without(&self, target: String) -> Option<String> {
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let is_in = |part: &str| self.is_in(&Cow::from(percent_decode_str(part)));
         // A path cannot lose a segment and keep its meaning, so the request is not forwarded.
-        if self.is_in(&Cow::from(percent_decode_str(path))) {
-            return None;
-        }
-        if !parameters(query).any(|parameter| self.is_in(&Cow::from(percent_decode_str(parameter)))) {
-            return Some(target);
-        }
-        let kept: Vec<_> = parameters(query)
-            .filter(|parameter| !self.is_in(&Cow::from(percent_decode_str(parameter))))
-            .collect();
-        Some(match kept.is_empty() {
-            true => path.to_owned(),
-            false => [path, "?", &kept.join("&")].concat(),
-        })
+        let is_in_path = target.split('?').next().is_some_and(is_in);
+        (!is_in_path).then(|| without_parameters(target, is_in))
     }
 
     /// Whether a header value contains a client key, even inside `Basic` credentials.
@@ -170,8 +159,20 @@ fn key_owner(key: &[u8]) -> String {
     format!("{KEY_OWNER}{}", hex(&digest[..OWNER_BYTES]))
 }
 
-fn parameters(query: &str) -> impl Iterator<Item = &str> {
-    query.split('&')
+/// Removes the query parameters that are `unwanted`.
+pub fn without_parameters(target: String, unwanted: impl Fn(&str) -> bool) -> String {
+    let Some((path, query)) = target.split_once('?') else {
+        return target;
+    };
+    let parameters = query.split('&');
+    let kept: Vec<_> = parameters.clone().filter(|part| !unwanted(part)).collect();
+    if kept.len() == parameters.count() {
+        return target;
+    }
+    match kept.is_empty() {
+        true => path.to_owned(),
+        false => [path, "?", &kept.join("&")].concat(),
+    }
 }
 
 /// Returns the decoded value of a `name=value` parameter; a parameter without `=` is all value.

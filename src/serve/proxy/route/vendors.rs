@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
 
+use crate::state::access::clients::without_parameters;
 use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
 use baton_core::wire::error::CREDENTIAL_HEADERS;
@@ -168,26 +169,14 @@ pub(super) fn deciding<'a>(
 
 /// Removes query parameters that hold a credential.
 pub(in crate::proxy) fn without_credentials(target: String) -> String {
-    let Some((path, query)) = target.split_once('?') else {
-        return target;
-    };
-    let holds = |part: &&str| parameters(Some(part)).any(|(name, value)| is_credential(&name, &value));
-    if !query.split('&').any(|part| holds(&part)) {
-        return target;
-    }
-    let kept: Vec<_> = query.split('&').filter(|part| !holds(part)).collect();
-    match kept.is_empty() {
-        true => path.to_owned(),
-        false => [path, "?", &kept.join("&")].concat(),
-    }
+    let holds = |part: &str| parameters(Some(part)).any(|(name, value)| is_credential(&name, &value));
+    without_parameters(target, holds)
 }
 
 fn in_header(name: &str, value: &[u8]) -> Option<Credential> {
     // The scheme or the key: either may have a known form.
-    let words = value.split(u8::is_ascii_whitespace);
-    let known = words
-        .filter_map(|word| by_form(&String::from_utf8_lossy(word)))
-        .next();
+    let mut words = value.split(u8::is_ascii_whitespace);
+    let known = words.find_map(|word| by_form(&String::from_utf8_lossy(word)));
     known.or_else(|| by_name(HEADERS.iter().copied(), name))
 }
 
