@@ -11,6 +11,7 @@ use super::conversation::{Conversation, NamedTopic, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::insertion::ThinkingOmission;
 use super::ledger::LedgerEntry;
+use crate::text::newest;
 
 /// Maximum number of cut points per key; the oldest is dropped first. A cut point is added when the user
 /// stops a response after its handoff.
@@ -177,10 +178,7 @@ fn note(record: &mut Conversation, repeat: &RepeatedAnswer) {
             || old.body_hash == repeat.body_hash && repeat.replaces.contains(&old.handoff)
     };
     record.repeats.retain(|old| !replaced(old));
-    if record.repeats.len() == REPEATS_KEPT {
-        record.repeats.remove(0);
-    }
-    record.repeats.push(repeat.clone());
+    newest::push(&mut record.repeats, REPEATS_KEPT, repeat.clone());
 }
 
 /// Changes to one conversation's record, written together.

@@ -1,7 +1,7 @@
 //! Lists of bounded length.
 
 /// Appends an item. A list that already has `most` items loses its oldest one.
-pub(crate) fn push<T>(list: &mut Vec<T>, most: usize, item: T) {
+pub fn push<T>(list: &mut Vec<T>, most: usize, item: T) {
     if list.len() == most {
         list.remove(0);
     }

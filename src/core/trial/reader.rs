@@ -15,6 +15,7 @@ use crate::bill::TokenCounts;
 use crate::handoffs::carry::{REQUESTS, RepeatedLookUps};
 use crate::handoffs::yaml::time::Time;
 use crate::handoffs::yaml::{self, SessionMessage};
+use crate::text::newest;
 use crate::text::prose::one_line;
 use crate::transcript::{SaidPart, ToolCall, TranscriptPartKind, TranscriptTurn, said};
 use crate::wire::Role;
@@ -324,10 +325,7 @@ impl Thread {
 
     fn awaits(&mut self, id: u64, what: Option<u64>) {
         // Drops the oldest, so that calls without a result cannot fill the list.
-        if self.awaited.len() == AWAITED {
-            self.awaited.remove(0);
-        }
-        self.awaited.push((id, what));
+        newest::push(&mut self.awaited, AWAITED, (id, what));
     }
 
     fn result(&mut self, id: u64, bytes: u64, failed: bool) {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::TOUCH_AFTER_MS;
 use crate::keyed_hash::hash;
 use baton_core::record::{HandoffId, HiddenPair, sibling_key};
+use baton_core::text::newest;
 use baton_core::wire::unique_part;
 
 /// Maximum number of checkpoints per key. The least recently used is evicted first.
@@ -167,15 +168,13 @@ impl Checkpoints {
         }
         // A checkpoint at the same call is replaced.
         self.all.retain(|c| c.cut != unknown.cut || c.call != call);
-        if self.all.len() == KEPT {
-            self.all.remove(0);
-        }
-        self.all.push(Arc::new(Checkpoint {
+        let checkpoint = Checkpoint {
             cut: unknown.cut,
             call,
             pairs,
             read_ms,
-        }));
+        };
+        newest::push(&mut self.all, KEPT, Arc::new(checkpoint));
     }
 
     /// Discards all checkpoints, because pairs were written next to calls that may have been looked up

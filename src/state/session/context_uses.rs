@@ -6,6 +6,7 @@ use baton_core::nudge::ContextUse;
 use baton_core::plan::BranchCosts;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::positions::without_breakpoints;
+use baton_core::text::newest;
 use baton_core::wire::View;
 
 /// Number of turns at a transcript's end that identify its branch.
@@ -112,10 +113,7 @@ impl ContextUses {
         }
         known.context.exchange(cut, notified);
         let id = known.id;
-        if self.all.len() == KEPT {
-            self.all.remove(0);
-        }
-        self.all.push(known);
+        newest::push(&mut self.all, KEPT, known);
         (id, true)
     }
 
