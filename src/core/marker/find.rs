@@ -3,9 +3,9 @@
 use memchr::memmem;
 use uuid::Uuid;
 
-use super::gap::escaped;
 use super::note;
 use super::seal::{SEAL_CHARS, is_seal};
+use crate::text::scan::escaped;
 use crate::text::{Span, cost};
 
 /// Length of an id, in characters.

@@ -1,5 +1,7 @@
 //! Line breaks around a marker.
 
+use crate::text::scan::escaped;
+
 /// Line breaks that are streamed before and after a sentinel.
 const GAP: &str = "\n\n";
 
@@ -32,9 +34,4 @@ pub fn before(text: &[u8], start: usize, to: usize) -> usize {
         }
     }
     at
-}
-
-/// Whether the byte at `at` follows an odd number of backslashes.
-pub(super) fn escaped(text: &[u8], at: usize) -> bool {
-    text[..at].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
 }

@@ -13,7 +13,7 @@ pub mod cut;
 pub mod date;
 mod han;
 pub mod json;
-pub(crate) mod newest;
+pub mod newest;
 pub mod phrases;
 pub mod prose;
 pub(crate) mod scan;

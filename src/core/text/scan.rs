@@ -16,7 +16,8 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, mask8x64, u8x16};
 
 pub(crate) use self::block::Pairs;
-use self::block::{BLOCK, LaneBlock, escaped};
+pub(crate) use self::block::escaped;
+use self::block::{BLOCK, LaneBlock};
 
 /// Bytes per step for short values, with vectors that every processor supports.
 const SHORT: usize = 16;

@@ -112,7 +112,7 @@ fn one_by_one(text: &[u8], from: usize, quotes: u64) -> u64 {
 }
 
 /// Whether a byte inside a string is escaped: after an odd number of backslashes, which the string's quote precedes.
-pub(super) fn escaped(text: &[u8], at: usize) -> bool {
+pub(crate) fn escaped(text: &[u8], at: usize) -> bool {
     let before = text[..at].iter().rev();
     before.take_while(|&&b| b == b'\\').count() % 2 == 1
 }
