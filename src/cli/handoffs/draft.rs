@@ -24,7 +24,7 @@ use baton_state::clock::now_ms;
 use baton_state::config::{Config, PreambleMode as Keep, StoreKind};
 use baton_state::disk;
 use baton_state::files::documents::{self, DocumentSettings, StoredHandoff};
-use baton_state::files::{repository, runs};
+use baton_state::files::repository;
 use baton_state::journal::JournalReader;
 use baton_state::store::{self, SharedStore};
 
@@ -122,15 +122,8 @@ impl SessionWork {
 
 /// Returns the state of the repository that a session worked in.
 pub(super) fn repository_state(config: &Config, work: &SessionWork, index: &DraftIndex) -> String {
-    let whereabouts = index.whereabouts();
-    // A client's directory is on the client's machine.
-    if whereabouts.directory.is_some() && work.principal != LOCAL {
-        return String::new();
-    }
     let run = work.newest.row.event.run.as_deref();
-    let root = run.and_then(|run| runs::directory(&config.state_dir, run));
-    let configured = config.draft.git_dir.as_deref();
-    repository::draft_state(&whereabouts, root.as_deref(), configured)
+    repository::draft_state(config, &work.principal, run, &index.whereabouts())
 }
 
 /// Turns the document into a carry-over prompt, and appends missing items.

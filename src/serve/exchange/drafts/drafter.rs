@@ -1,18 +1,20 @@
 //! Writes the document of a draft, and makes the handoff from it.
 
+use std::sync::Arc;
+
 use tokio::task::spawn_blocking;
 
 use super::legs::DraftInput;
 use crate::exchange::record_writer::{self, PreparedHandoff};
 use crate::exchange::value::Exchange;
 use crate::proxy::RequestContext;
-use crate::state::files::{repository, runs};
+use crate::state::files::repository;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder};
 use crate::state::journal::LiveEvent;
 use crate::state::store::StoreError;
 use crate::state::telemetry::DraftEvent;
 use baton_core::handoffs::draft::{self, AcceptedDraft, DraftEnd, DraftMethod, DraftRequest};
-use baton_core::record::{Handoff, LOCAL};
+use baton_core::record::Handoff;
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::text::splice;
 use baton_core::work::DraftIndex;
@@ -147,18 +149,10 @@ async fn document(
 
 /// Returns the state of the repository that the session works in.
 async fn repository_state(exchange: &Exchange, index: &DraftIndex) -> String {
-    let whereabouts = index.whereabouts();
-    // A client's directory is on the client's machine.
-    if whereabouts.directory.is_some() && *exchange.ctx.principal != *LOCAL {
-        return String::new();
-    }
-    let config = &exchange.app.config;
-    let (state_dir, configured) = (config.state_dir.clone(), config.draft.git_dir.clone());
+    let (config, principal) = (Arc::clone(&exchange.app.config), exchange.ctx.principal.clone());
     let run = exchange.ctx.recorder.read(|event| event.run.clone());
-    let look = move || {
-        let root = run.and_then(|run| runs::directory(&state_dir, &run));
-        repository::draft_state(&whereabouts, root.as_deref(), configured.as_deref())
-    };
+    let whereabouts = index.whereabouts();
+    let look = move || repository::draft_state(&config, &principal, run.as_deref(), &whereabouts);
     spawn_blocking(look).await.unwrap_or_default()
 }
 

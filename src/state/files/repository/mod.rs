@@ -8,7 +8,10 @@ use std::time::Duration;
 
 pub(crate) use self::guarded::GuardedRepository;
 pub use self::guarded::NotLookedAt;
+use super::runs;
+use crate::config::Config;
 use baton_core::handoffs::document::Checkout;
+use baton_core::record::LOCAL;
 use baton_core::work::Whereabouts;
 
 /// The queries to git: the command shown to the reader, and the arguments that run.
@@ -86,10 +89,15 @@ pub fn state(dir: &Path) -> String {
 ///
 /// This is the repository of the session's directory, if baton may read it. The configured directory is used only
 /// if the session names none. The result is empty if there is no directory to read.
-pub fn draft_state(whereabouts: &Whereabouts, root: Option<&Path>, configured: Option<&Path>) -> String {
+pub fn draft_state(config: &Config, principal: &str, run: Option<&str>, whereabouts: &Whereabouts) -> String {
     let dir = match whereabouts.directory {
-        Some(_) => of_session(whereabouts, root),
-        None => configured.map(Path::to_owned),
+        // A client's directory is on the client's machine.
+        Some(_) if principal != LOCAL => None,
+        Some(_) => {
+            let root = run.and_then(|run| runs::directory(&config.state_dir, run));
+            of_session(whereabouts, root.as_deref())
+        }
+        None => config.draft.git_dir.clone(),
     };
     dir.map_or(String::new(), |dir| state(&dir))
 }
@@ -226,7 +234,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn what_takes_too_long_is_stopped() {
         use std::os::unix::fs::PermissionsExt;
