@@ -318,7 +318,6 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
-    #[cfg(unix)]
     #[test]
     fn only_the_owner_reads_what_is_the_owners() {
         use std::os::unix::fs::PermissionsExt;

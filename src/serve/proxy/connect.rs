@@ -366,7 +366,7 @@ fn rustls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Erro
 /// Whether an error is `EMFILE` or `ENFILE` (too many open files). Every Unix uses these numbers.
 fn out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
     let number = error.downcast_ref().and_then(io::Error::raw_os_error);
-    cfg!(unix) && matches!(number, Some(23 | 24))
+    matches!(number, Some(23 | 24))
 }
 
 /// Iterates over an error and its causes.

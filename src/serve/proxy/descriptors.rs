@@ -3,6 +3,8 @@
 //! Each exchange takes two, one to the agent and one to upstream, and each idle connection takes one. Without
 //! a free descriptor no exchange can connect.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::state::config::{Config, LimitConfig};
 
 /// Descriptors reserved for standard streams, listeners, the runtime, databases, unnamed files, and name lookups.
@@ -26,9 +28,7 @@ const EXCHANGES_OF: (usize, usize) = (2, 5);
 /// Raises this process's soft limit to its hard limit.
 ///
 /// Returns the resulting limit, or `None` if there is none or it is unknown.
-#[cfg(unix)]
 pub fn raise() -> Option<usize> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     /// Maximum that macOS accepts if its hard limit is unlimited (`OPEN_MAX`).
     const MAX_COMMON_LIMIT: u64 = 10_240;
     let current_limit = getrlimit(Resource::Nofile);
@@ -51,12 +51,6 @@ pub fn raise() -> Option<usize> {
     }
     let current = getrlimit(Resource::Nofile).current?;
     Some(usize::try_from(current).unwrap_or(usize::MAX))
-}
-
-/// Systems other than Unix have no such limit.
-#[cfg(not(unix))]
-pub fn raise() -> Option<usize> {
-    None
 }
 
 /// Lowers the config's limits to those that `limit` descriptors suffice for, and logs it.

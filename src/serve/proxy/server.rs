@@ -124,8 +124,7 @@ fn listener(addr: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
-    // As the standard library does. On other systems two processes could then share a port.
-    #[cfg(unix)]
+    // As the standard library does.
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)

@@ -361,7 +361,6 @@ mod tests {
         assert!(err.message.contains(OLDER), "{err}");
     }
 
-    #[cfg(unix)]
     #[test]
     fn private() {
         use std::os::unix::fs::PermissionsExt;

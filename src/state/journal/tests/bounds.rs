@@ -64,7 +64,6 @@ fn switched_off_there_is_no_file_and_no_work() {
     assert!(JournalReader::open(journal.dir.path()).unwrap().is_none());
 }
 
-#[cfg(unix)]
 #[test]
 fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();

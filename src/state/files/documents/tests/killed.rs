@@ -61,7 +61,6 @@ fn is_whole(directory: &Path) {
     }
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
     for last in 0..=STEPS {

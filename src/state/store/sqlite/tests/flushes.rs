@@ -146,7 +146,6 @@ async fn a_process_whose_disk_dies_ends_and_the_next_one_has_all_that_was_acknow
     put(&store, 9).await.unwrap();
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn what_is_written_to_a_file_that_is_gone_is_an_error() {
     let write = async |store: &SqliteStore| {

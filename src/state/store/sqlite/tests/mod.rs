@@ -249,7 +249,6 @@ fn an_unusable_directory_is_named() {
     assert!(err.message.contains("--state-dir"), "{err}");
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn files_are_private() {
     use std::os::unix::fs::PermissionsExt;
