@@ -10,7 +10,6 @@ use crate::tools::{TOOL_NAME, ToolNames, ToolTable};
 use bytes::Bytes;
 use memchr::memmem;
 use std::borrow::Cow;
-use std::fmt;
 
 named! {
     /// Purpose of a request, as far as a rewrite depends on it.
@@ -26,24 +25,17 @@ named! {
 }
 
 /// Reason why a body is relayed unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadReason {
     /// Not JSON at this offset.
+    #[error("not JSON at byte {0}")]
     NotJson(usize),
     /// JSON of a different shape than this wire has.
+    #[error("JSON of an unexpected shape")]
     OtherShape,
     /// A key that a rewrite would touch occurs twice. Parsers disagree about which value counts.
+    #[error("a key occurs twice")]
     RepeatedKey,
-}
-
-impl fmt::Display for UnreadReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotJson(at) => write!(f, "not JSON at byte {at}"),
-            Self::OtherShape => f.write_str("JSON of an unexpected shape"),
-            Self::RepeatedKey => f.write_str("a key occurs twice"),
-        }
-    }
 }
 
 /// A parsed request.

@@ -1,7 +1,5 @@
 //! Outcomes of a draft: checks the model's response, and reads errors.
 
-use std::fmt;
-
 use super::fill::BudgetTooSmall;
 use crate::text::json;
 use crate::text::prose::{joined, list_item, lower, sentences};
@@ -22,35 +20,49 @@ const MESSAGE: usize = 300;
 const MAX_REFUSAL_BYTES: usize = 600;
 
 /// Why a draft did not become a handoff.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DraftEnd {
     /// The model wrote nothing, or only a reply such as "OK.".
+    #[error("the model wrote nothing")]
     Empty,
     /// The agent left, or the draft was cancelled.
+    #[error("cancelled")]
     Cancelled,
     /// The draft is finished and waits for approval.
+    #[error("it is written and waits for approval")]
     Review,
     /// There is not enough to hand off since the last handoff.
+    #[error("nothing to hand off yet")]
     NothingYet,
     /// The provider responded with an error: its status, if any, and its message.
+    #[error("the provider {}: {}", answered(*.0), .1)]
     Provider(Option<u16>, String),
     /// The provider could not be reached, or the response broke off: the reason.
+    #[error("the provider's answer is incomplete: {0}")]
     Unreached(String),
     /// The history is larger than the model's window.
+    #[error("the history is larger than the model's window")]
     Window,
     /// The model refused, or its output was filtered.
+    #[error("the model refused to write it")]
     Refused,
     /// The output was cut off at its limit.
+    #[error("the model's answer was cut off (draft.max_tokens)")]
     Truncated,
     /// The provider paused the turn.
+    #[error("the provider paused the turn")]
     Paused,
     /// The draft took longer than this many seconds.
+    #[error("it took longer than {0} s (draft.timeout_secs)")]
     Timeout(u64),
     /// The required pieces do not fit.
+    #[error(transparent)]
     TooSmall(BudgetTooSmall),
     /// The document is longer than a carry-over prompt may be.
+    #[error("the document is longer than a carry-over prompt may be")]
     TooLong,
     /// The handoff would make the request larger, in bytes.
+    #[error("the draft is larger than what it replaces ({} bytes before, {} after); hand over when there is more, or force it", grouped(*.before), grouped(*.after))]
     NotSmaller {
         /// Size of the current request.
         before: u64,
@@ -58,10 +70,15 @@ pub enum DraftEnd {
         after: u64,
     },
     /// The draft belongs to another transcript: the agent has gone back, or has rewritten its history.
+    #[error(
+        "the conversation no longer begins with the messages that the draft was made of; ask for another draft"
+    )]
     OtherTranscript,
     /// Writing to the store failed, for this reason.
+    #[error("the store of handoffs cannot be written ({0})")]
     Store(&'static str),
     /// A fault of this program.
+    #[error("an error in baton; its log has the details")]
     Internal,
 }
 
@@ -118,37 +135,9 @@ impl DraftEnd {
     }
 }
 
-impl fmt::Display for DraftEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => write!(f, "the model wrote nothing"),
-            Self::Cancelled => write!(f, "cancelled"),
-            Self::Review => write!(f, "it is written and waits for approval"),
-            Self::NothingYet => write!(f, "nothing to hand off yet"),
-            Self::Provider(Some(status), message) => write!(f, "the provider answered {status}: {message}"),
-            Self::Provider(None, message) => write!(f, "the provider broke off with an error: {message}"),
-            Self::Unreached(why) => write!(f, "the provider's answer is incomplete: {why}"),
-            Self::Window => write!(f, "the history is larger than the model's window"),
-            Self::Refused => write!(f, "the model refused to write it"),
-            Self::Truncated => write!(f, "the model's answer was cut off (draft.max_tokens)"),
-            Self::Paused => write!(f, "the provider paused the turn"),
-            Self::Timeout(seconds) => write!(f, "it took longer than {seconds} s (draft.timeout_secs)"),
-            Self::TooSmall(why) => write!(f, "{why}"),
-            Self::TooLong => write!(f, "the document is longer than a carry-over prompt may be"),
-            Self::NotSmaller { before, after } => write!(
-                f,
-                "the draft is larger than what it replaces ({} bytes before, {} after); hand over when there is more, or force it",
-                grouped(*before),
-                grouped(*after)
-            ),
-            Self::OtherTranscript => write!(
-                f,
-                "the conversation no longer begins with the messages that the draft was made of; ask for another draft"
-            ),
-            Self::Store(why) => write!(f, "the store of handoffs cannot be written ({why})"),
-            Self::Internal => write!(f, "an error in baton; its log has the details"),
-        }
-    }
+fn answered(status: Option<u16>) -> String {
+    let broke_off = || "broke off with an error".to_owned();
+    status.map_or_else(broke_off, |status| format!("answered {status}"))
 }
 
 /// Checks a model's response: its text counts if its turn ended on its own.

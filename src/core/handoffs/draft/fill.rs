@@ -1,30 +1,18 @@
 //! Fills a document of bounded size: required pieces first, then the best of the rest.
 
 use std::collections::HashSet;
-use std::fmt;
 
 use crate::text::tokens::tokens;
 
 /// Error: the required pieces do not fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the required parts take ≈ {needed} tokens, more than the limit of {given}")]
 pub struct BudgetTooSmall {
     /// Tokens that are needed.
     pub needed: usize,
     /// Tokens that were available.
     pub given: usize,
 }
-
-impl fmt::Display for BudgetTooSmall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { needed, given } = self;
-        write!(
-            f,
-            "the required parts take ≈ {needed} tokens, more than the limit of {given}"
-        )
-    }
-}
-
-impl std::error::Error for BudgetTooSmall {}
 
 /// Priority of pieces; the lowest are dropped first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
