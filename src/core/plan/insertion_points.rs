@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{AgentCall, CutTarget, Known, KnownConversation, ListedRecords, Need, Policy, Records};
+use super::{
+    AgentCall, CutTarget, Known, KnownConversation, ListedRecords, Need, Policy, Records, is_model_call,
+};
 use crate::record::{HiddenPair, INSERTIONS_KEPT, Insertion};
-use crate::rewrite::notes::undone;
+use crate::rewrite::notes::{self, undone};
 use crate::rewrite::{PlacedInsertion, insertions, thinking};
+use crate::wire::{Role, TurnPart, TurnPartKind, View};
 
 /// Records with a position in a request's transcript.
 #[derive(Debug, Clone, Default)]
@@ -17,6 +20,9 @@ pub struct InsertionPoints {
     pub pairs: Vec<HiddenPair>,
     /// Pairs next to calls of this transcript. Others belong to branches that the transcript may lack.
     pub beside_calls: Vec<Uuid>,
+    /// Whether a handoff that waited for the end of its turn lapses with this request, because the user has sent a message
+    /// first.
+    pub lapses: bool,
     /// Searches after an undone handoff, which are left out deliberately.
     pub without_searches: Vec<Uuid>,
     /// Inserted notices.
@@ -38,6 +44,7 @@ impl InsertionPoints {
 pub(super) struct FoundPairs {
     pub(super) pairs: Vec<HiddenPair>,
     pub(super) beside_calls: Vec<Uuid>,
+    pub(super) lapses: bool,
     /// Pairs next to calls that are new in the transcript.
     pub(super) new: Vec<Arc<HiddenPair>>,
 }
@@ -48,6 +55,7 @@ pub(super) fn find_pairs(
     live: &KnownConversation,
     pin: &CutTarget,
     records: &Records,
+    policy: &Policy<'_>,
 ) -> Known<FoundPairs> {
     // Pairs before the cut are not sent.
     let calls = call.pairs_after(pin.active_id(), pin.turn().unwrap_or_default());
@@ -70,6 +78,7 @@ pub(super) fn find_pairs(
     let mut pairs: Vec<_> = all.iter().map(|p| (**p).clone()).collect();
     settle_undone(call, pin, &mut pairs);
     Ok(FoundPairs {
+        lapses: let_lapse(call, pin, &mut pairs, policy.look.tags),
         pairs,
         beside_calls,
         new,
@@ -88,6 +97,50 @@ fn settle_undone(call: &AgentCall, pin: &CutTarget, pairs: &mut Vec<HiddenPair>)
         received.map(|received| undone::settle(&received.text, &call.reading.view, &pin.undone, pairs));
     let mut settled = settled.unwrap_or_default().into_iter();
     pairs.retain(|_| settled.next().unwrap_or(false));
+}
+
+/// Lets waiting handoffs lapse that the user has sent a message after: their prompts lack that message and the response to
+/// it. Their calls stay in the model's view.
+///
+/// Returns whether the request begins with such a message.
+fn let_lapse(call: &AgentCall, pin: &CutTarget, pairs: &mut [HiddenPair], tags: &[String]) -> bool {
+    let view = &call.reading.view;
+    let is_continued = pin.stored_turn().is_some_and(|turn| turn.pending.is_some());
+    let mut waiting: Vec<_> = pairs.iter_mut().filter(|pair| pair.pending.is_some()).collect();
+    if waiting.is_empty() && !is_continued {
+        return false;
+    }
+    let siblings: Vec<&str> = waiting.iter().map(|pair| pair.place.sibling()).collect();
+    let calls = view.find_calls(&siblings, 0).into_iter().zip(siblings);
+    // Upstream may store the call, so that only its result is in the request.
+    let calls = calls.map(|(at, id)| at.map(|at| at.turn).or_else(|| turn_of_result(view, id)));
+    let calls: Vec<Option<usize>> = calls.collect();
+    let first = calls.iter().flatten().min().filter(|_| !is_continued);
+    // The answer to a command is baton's, and the command leaves the model's view with it.
+    let asked = view.last_spoken().filter(|_| pin.command.is_some());
+    let turns = first.map_or(0, |first| first + 1)..asked.unwrap_or(view.turns.len());
+    let Some(typed) = notes::last_typed(view, turns, tags) else {
+        return false;
+    };
+    let mut lapses = is_continued;
+    for (pair, at) in waiting.iter_mut().zip(calls) {
+        if at.is_some_and(|at| at < typed) {
+            pair.pending = None;
+            lapses = true;
+        }
+    }
+    let is_new = view.turns[typed..]
+        .iter()
+        .all(|turn| turn.role != Role::Assistant);
+    lapses && is_new && is_model_call(call.operation) && !call.is_side_call()
+}
+
+/// Turn with the result of the call with this id.
+fn turn_of_result(view: &View, id: &str) -> Option<usize> {
+    let answers =
+        |part: &TurnPart| part.kind == TurnPartKind::Result && part.id.is_some_and(|at| view.str(at) == id);
+    let mut turns = 0..view.turns.len();
+    turns.find(|turn| view.turns[*turn].role == Role::Tool && view.content(*turn).parts.iter().any(answers))
 }
 
 /// Selects the pairs whose calls are in this transcript.

@@ -105,7 +105,7 @@ impl Planner {
                 // Commands come first, because their removal moves all offsets.
                 Stage::Commands => self.take_commands_out(records, policy)?,
                 Stage::CutTarget => self.find_cut_target(records, policy)?,
-                Stage::Pairs => self.find_pairs(records)?,
+                Stage::Pairs => self.find_pairs(records, policy)?,
                 Stage::Insertions => self.find_insertions(records, policy)?,
                 Stage::Offer => self.decide(records, policy)?,
                 Stage::Done => return Ok(()),
@@ -193,14 +193,15 @@ impl Planner {
     }
 
     /// Finds the insertion points of hidden pairs.
-    fn find_pairs(&self, records: &Records) -> StageResult<'static> {
+    fn find_pairs(&self, records: &Records, policy: &Policy<'_>) -> StageResult<'static> {
         let Some(live) = &records.conversation else {
             return Ok(Box::new(|_| Stage::Offer));
         };
-        let found = insertion_points::find_pairs(&self.call, live, &self.plan.pin, records)?;
+        let found = insertion_points::find_pairs(&self.call, live, &self.plan.pin, records, policy)?;
         Ok(Box::new(move |planner| {
             planner.plan.places.pairs = found.pairs;
             planner.plan.places.beside_calls = found.beside_calls;
+            planner.plan.places.lapses = found.lapses;
             planner.plan.effects.push(PlanWrite::KnowPairs(found.new));
             if !planner.has_recall() && !planner.plan.places.pairs.is_empty() {
                 planner.leave_out_searches();

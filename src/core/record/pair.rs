@@ -20,7 +20,9 @@ pub struct HiddenResult {
 impl HiddenResult {
     /// Accepted next to other calls: the handoff happens at the end of the turn.
     pub const QUEUED: Self = Self::new(
-        Cow::Borrowed("Handoff queued; it runs when this turn ends."),
+        Cow::Borrowed(
+            "Handoff queued: it takes place when your turn ends, unless the user sends a message first. Call session_handoff again to replace its prompt.",
+        ),
         false,
     );
     /// The prompt was empty.

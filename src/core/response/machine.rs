@@ -227,8 +227,7 @@ impl ResponseMachine {
 
     /// Tells the model that its handoff is not stored, so that the turn of an unattended agent does not end without a word.
     ///
-    /// A handoff that waited for the end of the turn has no call in this leg. It stays pending, and the end of a later turn
-    /// tries again.
+    /// A handoff that waited for the end of the turn has no call in this leg, and lapses with the user's next message.
     fn refuse_handoff(&mut self) {
         match self.report.hidden.first() {
             Some(call) if self.now.refused < limits::ASK_AGAIN => {

@@ -43,7 +43,8 @@ impl VerdictInput {
     /// `tooled` tells whether the request was sent with the tool. `max_chain` limits the legs of its response.
     /// Handoffs that the model has just made in a row count as legs when it hands over again.
     pub fn new(plan: &PlannedRequest<'_>, sent: &RewriteOutcome, tooled: bool, max_chain: u32) -> Self {
-        let stored = || plan.pin.stored_turn().and_then(|turn| turn.pending.clone());
+        let continued = plan.pin.stored_turn().filter(|_| !plan.places.lapses);
+        let stored = || continued.and_then(|turn| turn.pending.clone());
         let pending = sent.pending.clone().or_else(stored);
         let side_call = plan.call.side_call;
         Self {

@@ -1,8 +1,10 @@
 //! The user's words in a user turn, without the text of the agent's harness before them.
 
+use std::ops::Range;
+
 use memchr::memmem;
 
-use crate::agents::speakers::SpeakerSettings;
+use crate::agents::speakers::{INTERJECTION, SpeakerSettings, Spoken};
 use crate::agents::wordings::UserText;
 use crate::commands;
 use crate::text::{Span, json};
@@ -106,6 +108,23 @@ fn may_begin_a_part(view: &View, turn: usize, prefix: &str) -> bool {
 /// `None` if the last turn is not the user's.
 pub fn last_message(view: &View, tags: &[String]) -> Option<String> {
     own_text(view, asking(view)?, tags).map(|(_, _, text)| text)
+}
+
+/// The newest of these turns with a message that the user typed.
+///
+/// A message that the user sent while the agent worked does not count.
+pub fn last_typed(view: &View, turns: Range<usize>, tags: &[String]) -> Option<usize> {
+    let settings = SpeakerSettings::tagged(tags);
+    let is_typed = |said: &SaidPart<'_>, spoken: &Spoken| {
+        spoken.by == UserText::User && !said.text[..spoken.range.start].ends_with(INTERJECTION)
+    };
+    turns.rev().find(|&turn| {
+        view.turns[turn].role == Role::User && {
+            let said = Transcript::from_view(view).said_in(turn, &settings);
+            let mut said = said.iter();
+            said.any(|said| said.spoken.iter().any(|spoken| is_typed(said, spoken)))
+        }
+    })
 }
 
 /// Finds the first text block of a user turn that is the user's up to its end.

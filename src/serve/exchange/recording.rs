@@ -21,6 +21,7 @@ pub(super) fn begin(exchange: &Exchange, original: Option<LocatedBody>) {
         e.tooled = offered.offer.tooled;
         e.untooled = offered.offer.untooled;
         e.lost_sentinel = offered.pin.lost_sentinel;
+        e.lapsed_handoff = offered.places.lapses;
     });
     ctx.recording.begin(|| {
         let conversation = offered.live.as_ref().map(|live| live.key().to_owned());

@@ -125,8 +125,11 @@ impl View {
         here
     }
 
-    /// Adds a user message, with the results of hidden calls before it.
+    /// Adds a user message, with the results of hidden calls before it. The user's words let a waiting handoff lapse.
     pub fn user(&mut self, blocks: &[Value]) {
+        if blocks.iter().any(|block| block["type"] == "text") {
+            self.pending = None;
+        }
         let mut content = std::mem::take(&mut self.owed);
         content.extend(blocks.iter().cloned());
         self.later.push(json!({"role": "user", "content": content}));

@@ -5,6 +5,7 @@ mod decisions;
 mod reading;
 mod retrying;
 mod undoing;
+mod waiting;
 
 use std::sync::{Arc, LazyLock};
 

@@ -18,7 +18,7 @@ pub use self::undone::UndoneHandoffs;
 use super::chat_markers::ChatMarker;
 use super::elements::Elements;
 use super::reading::TextFinder;
-pub use super::users_words::{NoteSearch, has_unanswered, last_message, may_say};
+pub use super::users_words::{NoteSearch, has_unanswered, last_message, last_typed, may_say};
 use super::users_words::{own_text, unanswered};
 use super::{ChangeReason, RequestReading, elements, positions};
 use crate::agents::tools::ToolKind;

@@ -53,6 +53,9 @@ pub struct ExchangeFacts {
     pub pinned: Option<String>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub lost_sentinel: bool,
+    /// Whether a handoff that waited for the end of its turn lapsed, because the user sent a message first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lapsed_handoff: bool,
     /// Handoffs that fired in the exchange.
     pub fired: Vec<String>,
     /// Number of rules, to-dos and contradicted claims that the prompts of its handoffs lacked.
@@ -211,6 +214,10 @@ pub(crate) static FACTS: &[Fact] = &[
         .noted(|f| when(f.lost_sentinel, || "lost_sentinel"))
         .with_lead_sentence(|f| when(f.lost_sentinel, ||
             "The conversation has a handoff, but this transcript lacks its sentinel, so it was sent whole.")),
+    fact("baton.lapsed_handoff", |f| f.lapsed_handoff.then_some(true).into())
+        .noted(|f| when(f.lapsed_handoff, || "waiting handoff lapsed"))
+        .told(|f| when(f.lapsed_handoff, ||
+            "A handoff that waited for the end of its turn lapsed, because the user sent a message first.")),
     fact("baton.lost_pairs", |f| some(f.lost_pairs))
         .counted("baton_lost_pairs", "Hidden calls that could not be restored, because their anchor is missing in the transcript")
         .noted(|f| when(f.lost_pairs > 0, || format!("{} hidden calls lost", f.lost_pairs))),

@@ -155,7 +155,7 @@ fn model(parts: &str) -> String {
 const F: &str = r#"{"functionCall":{"name":"f","args":{"a":1,"b":"x"}},"thoughtSignature":"ab+/"}"#;
 const G: &str = r#"{"functionCall":{"name":"g","args":{}}}"#;
 const HIDDEN: &str = r#"{"functionCall":{"id":"h"}}"#;
-const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","response":{"output":"Handoff queued; it runs when this turn ends."}}}"#;
+const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","response":{"output":"Handoff queued: it takes place when your turn ends, unless the user sends a message first. Call session_handoff again to replace its prompt."}}}"#;
 
 /// Fingerprint that a pair next to this call stores. The call is the complete response to the opening of the
 /// transcript.

@@ -140,5 +140,5 @@ fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
 
 fn result(call_id: &str) -> Value {
     json!({"type": "function_call_output", "call_id": call_id,
-        "output": "Handoff queued; it runs when this turn ends."})
+        "output": "Handoff queued: it takes place when your turn ends, unless the user sends a message first. Call session_handoff again to replace its prompt."})
 }
