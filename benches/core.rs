@@ -130,7 +130,7 @@ mod carry {
     use super::sessions::Session;
     use super::*;
     use baton_core::handoffs::carry::{
-        CarryPolicy, CarryScope, RuleSources, UserMessages, called_again, carry, users_words,
+        CarryPolicy, CarryScope, EarlierWords, RuleSources, UserMessages, called_again, carry, users_words,
     };
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
@@ -149,7 +149,7 @@ mod carry {
     fn carried(view: &View, redactor: &Redactor) -> usize {
         let transcript = Transcript::from_view(view);
         let words = users_words(&RuleSources {
-            earlier: &[],
+            earlier: &EarlierWords::default(),
             since: None,
             said: &UserMessages::from_transcript(&transcript, &[], None),
             without: &[],
