@@ -173,19 +173,26 @@ fn drop_escape_tip(error: &mut clap::Error) {
     }
 }
 
-/// Returns the config file: the given one, else the one in `BATON_CONFIG`, else the one in the platform's
-/// config directory if it exists.
+/// Returns the config file: the one that the user names, else the default one if it exists.
+fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
+    named_config(given).or_else(default_config)
+}
+
+/// The config file that the user names: the given one, else the one in `BATON_CONFIG`.
 ///
 /// The variable is read here because clap's usage errors name every argument with a value as a required one.
-fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
+fn named_config(given: Option<&PathBuf>) -> Option<PathBuf> {
     let variable = || std::env::var_os("BATON_CONFIG").map(PathBuf::from);
     let named = given.cloned().or_else(variable);
     // Some service managers set an empty `BATON_CONFIG` for "no file".
-    named.filter(|path| !path.as_os_str().is_empty()).or_else(|| {
-        let directories = directories::ProjectDirs::from("", "", "baton")?;
-        let file = directories.config_dir().join("baton.toml");
-        file.is_file().then_some(file)
-    })
+    named.filter(|path| !path.as_os_str().is_empty())
+}
+
+/// The config file in the platform's config directory, if it exists.
+fn default_config() -> Option<PathBuf> {
+    let directories = directories::ProjectDirs::from("", "", "baton")?;
+    let file = directories.config_dir().join("baton.toml");
+    file.is_file().then_some(file)
 }
 
 /// Reads the config as far as it can be read, with its problems.

@@ -196,10 +196,10 @@ impl RemovalPlan {
         // A file is replaced by way of `NAME.new`, which may remain from a killed process.
         let files = STATE_FILES.iter();
         let files = files.flat_map(|name| [dir.join(name), dir.join(format!("{name}.new"))]);
-        let (own, default) = match (&args.state.config, super::config_file(None)) {
-            // Only the default config is baton's. A given one stays.
-            (Some(given), _) => (Some(format!("{}: your own config", given.display())), None),
-            (None, file) => (None, file),
+        // Only the default config is baton's. One that the user names stays.
+        let (own, default) = match super::named_config(args.state.config.as_ref()) {
+            Some(named) => (Some(format!("{}: your own config", named.display())), None),
+            None => (None, super::default_config()),
         };
         let files: Vec<_> = files.filter(exists).chain(default).collect();
         // Other programs have directories of these names. baton's are next to its files.

@@ -244,6 +244,25 @@ async fn nothing_of_a_real_run_is_left_after_a_purge() {
     assert_eq!(left, others.map(|name| state.join(name)), "{text}");
 }
 
+/// A purge removes the default config, and no other.
+#[test]
+fn a_config_that_the_environment_names_stays() {
+    let home = Home::new();
+    let (config, state) = (home.path("team.toml"), home.path("state"));
+    fs::create_dir(&state).unwrap();
+    fs::write(
+        &config,
+        format!("[state]\ndir = {:?}\n", state.display().to_string()),
+    )
+    .unwrap();
+    let out = baton(home.0.path(), &["uninstall", "--purge", "--yes"])
+        .env("BATON_CONFIG", &config)
+        .output()
+        .unwrap();
+    assert_contains(&printed(out), "team.toml: your own config");
+    assert!(config.exists() && !state.exists());
+}
+
 /// Files below a directory.
 fn below(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
