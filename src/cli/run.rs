@@ -139,11 +139,8 @@ pub(super) fn agent(start: &AgentStart<'_>, state: &StateArgs) -> CliResult {
     // Absolute, because the proxy and the agent get paths below it.
     config.state_dir = std::path::absolute(&config.state_dir)?;
     let agent = agents::find_or_generic(&named.to_string_lossy());
-    let program = agent_program(agent, named);
     // Checked first, so that no proxy is started in vain.
-    if is_missing(program) {
-        return Err(unfound(program));
-    }
+    must_exist(named)?;
     // Taken before the proxy is looked up, so that it cannot stop in between.
     let stay = ProxyLease::begin(&config.state_dir)?;
     let file = config_file(state.config.as_ref());
@@ -254,7 +251,12 @@ fn announce(named: &OsStr, agent: &'static AgentSetup, proxy: &Process, config: 
             "baton: the running proxy is version {version}; restart it to use this one"
         ))?;
     }
-    if let Some(why) = agent.terms() {
+    // With a key in the environment, the agent needs no subscription.
+    let has_key = |(name, value): (OsString, OsString)| {
+        name.to_string_lossy().ends_with("_API_KEY") && !value.is_empty()
+    };
+    let terms = agent.terms().filter(|_| !std::env::vars_os().any(has_key));
+    if let Some(why) = terms {
         out.line(format_args!("baton: {why}; use an API key"))?;
     }
     for (name, _) in pauses(agent, config) {
@@ -429,8 +431,18 @@ fn agent_program<'a>(agent: &'static AgentSetup, named: &'a OsStr) -> &'a OsStr 
         .map_or(named, |text| OsStr::new(agent.program(text)))
 }
 
+/// Fails if an agent's program certainly does not exist.
+pub(super) fn must_exist(named: &OsStr) -> CliResult {
+    let agent = agents::find_or_generic(&named.to_string_lossy());
+    let program = agent_program(agent, named);
+    match is_missing(program) {
+        true => Err(unfound(program)),
+        false => Ok(()),
+    }
+}
+
 /// Whether the program certainly does not exist.
-pub(super) fn is_missing(program: &OsStr) -> bool {
+fn is_missing(program: &OsStr) -> bool {
     match program.to_string_lossy().contains('/') {
         true => !Path::new(program).exists(),
         // Without `PATH` the system searches its default directories, so nothing is certain.
@@ -438,7 +450,7 @@ pub(super) fn is_missing(program: &OsStr) -> bool {
     }
 }
 
-pub(super) fn unfound(program: &OsStr) -> CommandFailure {
+fn unfound(program: &OsStr) -> CommandFailure {
     let message = format!("{} is not found", visible(&program.to_string_lossy()));
     let help = "install it, or give the path to it: baton run ./path/to/it";
     Exit::NOT_FOUND.with_help(message, help)

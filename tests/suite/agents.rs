@@ -886,6 +886,7 @@ async fn a_handoff_is_resumed_in_any_agent() {
     );
     assert_members(&json, &json!({"agent": "qwen", "prompt": line}));
     resume(&["0000", "--with", "claude"]).said(66, &["there is no handoff 0000"]);
+    resume(&["0000", "--with", "no-such-agent", "--run"]).said(127, &["no-such-agent is not found"]);
     let archived = baton_over(&scene.config, &scene.state, &["handoffs", "archive", &id]);
     assert!(archived.status.success(), "{archived:?}");
     let ran = resume(&[&id, "--with", "claude"]);

@@ -23,8 +23,13 @@ use baton_state::store::SharedStore;
 const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
-    let (handoff, drift) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
+    // Any program may be an agent, but one to start has to exist before the handoff is made active for it.
+    let is_checked = args.run || !(args.json || agent.is_known());
+    if is_checked {
+        run::must_exist(OsStr::new(&args.with))?;
+    }
+    let (handoff, drift) = wanted(args)?;
     let mut prompt = sentinel::opening(handoff.id);
     let more = args.prompt.as_deref().map(str::trim);
     if let Some(more) = more.filter(|more| !more.is_empty()) {
@@ -45,10 +50,6 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> CliResult {
             at_exit: super::at_exit::at_exit,
         };
         return run::agent(&start, &args.state);
-    }
-    // Any program may be an agent, but the printed command has to start one that exists.
-    if !agent.is_known() && run::is_missing(OsStr::new(&args.with)) {
-        return Err(run::unfound(OsStr::new(&args.with)));
     }
     let mut command = vec!["baton".to_owned(), "run".to_owned()];
     command.extend(args.state.words());
