@@ -83,6 +83,40 @@ fn source(path: &str) -> String {
 }
 
 #[test]
+fn each_dependency_is_among_the_decisions() {
+    let decisions = source("docs/dev/decisions.md");
+    let manifests = [
+        "Cargo.toml",
+        "src/core/Cargo.toml",
+        "src/state/Cargo.toml",
+        "src/serve/Cargo.toml",
+    ]
+    .map(source);
+    let names = manifests.iter().flat_map(|manifest| {
+        let tables = manifest.split("\n[").filter(|table| {
+            let name = table.split(']').next().unwrap_or_default();
+            name == "dependencies" || name.starts_with("target.") && name.ends_with(".dependencies")
+        });
+        let lines = tables.flat_map(str::lines);
+        lines
+            .filter_map(|line| line.split_once(" = "))
+            .map(|(name, _)| name)
+    });
+    let names: BTreeSet<&str> = names
+        .filter(|name| !name.starts_with('#') && !name.starts_with("baton-llm"))
+        .collect();
+    let missing: Vec<&&str> = names
+        .iter()
+        .filter(|name| !decisions.contains(&format!("`{name}`")))
+        .collect();
+    assert!(
+        names.len() > 50 && missing.is_empty(),
+        "{} dependencies, not named: {missing:?}",
+        names.len()
+    );
+}
+
+#[test]
 fn the_documentation_stays_short() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let words = |file: &Path| std::fs::read_to_string(file).unwrap().split_whitespace().count();
