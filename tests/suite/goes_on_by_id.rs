@@ -19,6 +19,7 @@ struct Chained {
     stage: Fixture,
     dir: TempDir,
     previous: Value,
+    headers: &'static [(&'static str, &'static str)],
 }
 
 impl Chained {
@@ -30,7 +31,12 @@ impl Chained {
         })
         .await;
         let previous = Value::Null;
-        Self { stage, dir, previous }
+        Self {
+            stage,
+            dir,
+            previous,
+            headers: HEADERS,
+        }
     }
 
     /// Starts another process with the same store.
@@ -48,7 +54,7 @@ impl Chained {
         let response = self
             .stage
             .baton
-            .post("/v1/responses", HEADERS, body.to_string().into())
+            .post("/v1/responses", self.headers, body.to_string().into())
             .await;
         assert_eq!(response.status, 200, "{}", response.text());
         let answer = (variants::RESPONSES.parse)(&response.raw, stream).unwrap();
@@ -60,6 +66,11 @@ impl Chained {
             .unwrap();
         self.previous = format!("resp_{id}").into();
         answer
+    }
+
+    /// The response to a command, for which nothing is sent upstream.
+    async fn command(&mut self, text: &str) -> String {
+        self.say(text, false).await.text
     }
 
     async fn say(&mut self, text: &str, stream: bool) -> Answer {
@@ -195,6 +206,40 @@ async fn an_answer_of_our_own_is_continued_by_its_id() {
         assert_eq!(sent["input"], json!(wanted));
         agent.stage.assert_clean();
     }
+}
+
+/// Requests of an agent that names no session are one conversation, by the ids of its responses.
+#[tokio::test]
+async fn requests_that_continue_a_response_are_one_conversation() {
+    let hands_over = calls("hid_1", json!({"prompt": PROMPT}));
+    let mut agent = Chained::new([Reply::text("One."), hands_over, Reply::text("Fresh.")]).await;
+    agent.headers = &HEADERS[..1];
+    agent.say("Mend it.", false).await;
+    let first = agent.previous.clone();
+    assert_contains(
+        &agent.command("::handoff").await,
+        "the provider holds this transcript",
+    );
+    agent.command("::pin Keep the lamp lit.").await;
+    agent.restart();
+    assert_contains(&agent.command("::handoff status").await, "One text is pinned.");
+    agent.say("More.", true).await;
+    assert_contains(&agent.sent()["input"].to_string(), "Keep the lamp lit.");
+    agent.stage.push(Reply::text("Next."));
+    agent.say("Go on.", false).await;
+    agent.restart();
+    let status = agent.command("::handoff status").await;
+    assert_contains(&status, "the model sees the handoff ");
+    assert_contains(&status, "Conversation: stored by the provider.");
+    // A response before the handoff can be continued as well.
+    agent.previous = first;
+    let status = agent.command("::handoff status").await;
+    assert_contains(
+        &status,
+        "the model sees the whole history.\n\n- Conversation: stored by the provider.",
+    );
+    assert_contains(&status, "One text is pinned.");
+    agent.stage.assert_clean();
 }
 
 /// Nothing is pending after a response that the provider does not store.

@@ -13,6 +13,8 @@ const SHOWN_LOOKUPS: usize = 5;
 pub struct Status {
     /// Estimated tokens of the conversation that the agent sends.
     pub tokens: u64,
+    /// Whether the provider stores the history, so that its size is unknown.
+    pub is_stored: bool,
     /// Estimated tokens of the system prompt and the tools, which every request includes.
     pub fixed_tokens: u64,
     /// Handoff that the model sees: its id, its subject, and the tokens of the conversation since.
@@ -50,6 +52,10 @@ impl Status {
                 "the model sees the whole history.".to_owned(),
                 format!("{all} tokens"),
             ),
+        };
+        let conversation = match self.is_stored {
+            true => "stored by the provider".to_owned(),
+            false => conversation,
         };
         let sizes = format!("Conversation: {conversation}. System prompt and tools: {fixed}, always sent.");
         let tool = match self.untooled {
@@ -121,6 +127,15 @@ mod tests {
             sees: Some((Uuid::nil(), String::new(), 699)),
             ..Status::default()
         };
+        let stored = Status {
+            is_stored: true,
+            ..Status::default()
+        };
+        assert!(
+            stored
+                .text()
+                .contains("Conversation: stored by the provider. System")
+        );
         let sizes = "Conversation: 699 tokens with the prompt, the whole history 363. System";
         assert!(longer.text().contains(sizes), "{}", longer.text());
         let text = all.text();

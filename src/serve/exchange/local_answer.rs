@@ -76,7 +76,7 @@ impl Exchange {
         // A later request may refer to the response only by its id.
         if let Some(origin) = self.plan().answer_origin(handoff) {
             let shown = format!("resp_baton_{}", id.simple());
-            let written = store.put_response_id(&ctx.principal, &shown, &origin).await;
+            let written = store.put_response(self.response(shown, origin, handoff)).await;
             if let Err(error) = written {
                 return unanswered(self, &error);
             }

@@ -9,6 +9,7 @@
 
 mod answer;
 mod brake;
+mod chain;
 mod commands;
 mod context;
 mod drafts;
@@ -91,7 +92,7 @@ async fn run(app: Arc<App>, mut ctx: RequestContext, searched: ScannedBody) -> A
         Ok(open) => open,
         Err(fault) => return ctx.refuse(fault),
     };
-    let Some(received) = read::receive(&app, &ctx, &searched) else {
+    let Some(mut received) = read::receive(&app, &ctx, &searched) else {
         return match ctx.check_unread(&app.config) {
             Ok(()) => untouched(&app, &ctx, searched.body).await,
             Err(fault) => ctx.refuse(fault),
@@ -100,6 +101,10 @@ async fn run(app: Arc<App>, mut ctx: RequestContext, searched: ScannedBody) -> A
     if let Err(fault) = check_owner(&app, &ctx, &received.call.reading.view.facts).await {
         return ctx.refuse(fault);
     }
+    let chain = match chain::enter(&app, &ctx, &mut received).await {
+        Ok(chain) => chain.map(Arc::new),
+        Err(error) => return ctx.refuse(request::store_down(error)),
+    };
     // The exchange owns the body from here on, and drops it while the response streams.
     drop(searched);
     if app.is_shadow(&ctx) {
@@ -111,7 +116,8 @@ async fn run(app: Arc<App>, mut ctx: RequestContext, searched: ScannedBody) -> A
     };
     // Only the journal needs the original transcript, so the exchange does not keep it.
     let original = offered.pin.taken_out.original.take();
-    let exchange = Exchange::new(app, ctx, offered);
+    let mut exchange = Exchange::new(app, ctx, offered);
+    exchange.chain = chain;
     recording::begin(&exchange, original);
     match exchange.offered.pin.answered_by() {
         // Commands and unresolved handoffs are for baton, whatever the state of the conversation.

@@ -233,7 +233,7 @@ impl Exchange {
         }
         let without = offered.live.as_ref().map(|live| live.no_rules());
         let without = without.unwrap_or_default();
-        let parent = parent.or(self.offered.active_id());
+        let parent = parent.or(self.offered.active_id()).or(self.chained_handoff());
         let earlier = parent.and_then(|id| self.app.sessions.known_handoff(id));
         self.plan().users_words(&RuleQuery {
             earlier: earlier.as_deref(),

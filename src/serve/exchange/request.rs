@@ -229,7 +229,7 @@ pub(super) async fn plan(
 }
 
 /// Logs a store failure, and returns the fault of a request that needs the store.
-fn store_down(error: StoreError) -> Fault {
+pub(super) fn store_down(error: StoreError) -> Fault {
     tracing::error!(%error, "failed to read or write the store; refusing the request");
     Fault::because(Code::STORE, error.cause())
 }

@@ -12,6 +12,7 @@ use crate::proxy::waiting::ShownDraft;
 use crate::state::config::HandoffMode;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::{ContextBranch, LiveAnswer};
+use crate::state::store::records::ResponseChain;
 use baton_core::plan::PlannedRequest;
 use baton_core::record::Handoff;
 use baton_core::response::AnswerOpening;
@@ -47,6 +48,8 @@ pub(super) struct ExchangeState {
     /// The agent's headers, while the request is spilled.
     pub(super) spilled_headers: Option<PackedHeaders>,
     pub(super) answer: LiveAnswer,
+    /// State before this request of a conversation that the provider stores.
+    pub(super) chain: Option<Arc<ResponseChain>>,
     /// Text that precedes the model's output.
     pub(super) opening: AnswerOpening,
     /// Progress of a draft as the agent sees it. All clones share it.
@@ -64,6 +67,7 @@ impl Exchange {
             offered: Arc::new(offered),
             spilled_headers: None,
             answer: LiveAnswer::default(),
+            chain: None,
             opening: AnswerOpening::None,
             shown: None,
             branch: None,

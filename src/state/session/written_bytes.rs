@@ -98,6 +98,7 @@ mod tests {
             principal: "ada".to_owned(),
             shown: "a".repeat(900),
             upstream: "b".repeat(100),
+            chain: None,
         };
         let records = [StoredRecord::ResponseId { record, used_ms: 0 }];
         let add = |who: &str, at_ms| written.add(who, &records, false, at_ms).is_ok();

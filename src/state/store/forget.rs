@@ -92,7 +92,10 @@ impl ForgottenRecords {
             StoredRecord::Placed { record, .. } => record.columns().conversation == key,
             StoredRecord::Conversation(conversation) => conversation.key == key,
             StoredRecord::Document(document) => self.handoffs.contains(&document.handoff),
-            StoredRecord::ResponseId { record, .. } => self.is_origin(&record.upstream),
+            StoredRecord::ResponseId { record, .. } => {
+                let chain = record.chain.as_ref();
+                chain.is_some_and(|chain| chain.conversation == key) || self.is_origin(&record.upstream)
+            }
         }
     }
 

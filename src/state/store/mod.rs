@@ -155,8 +155,14 @@ pub trait Store: Send + Sync + 'static {
         update: &Update,
     ) -> StoreResult<UpdateOutcome>;
 
-    /// Returns the upstream response id for an id shown to the agent (Responses API).
-    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>>;
+    /// Returns the record of a response id shown to the agent (Responses API).
+    async fn response(&self, principal: &str, shown: &str) -> StoreResult<Option<ResponseId>>;
+
+    /// Returns the upstream response id for an id shown to the agent.
+    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
+        let found = self.response(principal, shown).await?;
+        Ok(found.map(|record| record.upstream))
+    }
 
     /// Writes a document. Returns the handoffs whose documents it superseded.
     ///
@@ -241,7 +247,13 @@ pub trait Store: Send + Sync + 'static {
             principal: principal.to_owned(),
             shown: shown.to_owned(),
             upstream: upstream.to_owned(),
+            chain: None,
         };
+        self.put_response(record).await
+    }
+
+    /// Stores a response id.
+    async fn put_response(&self, record: ResponseId) -> StoreResult<()> {
         let used_ms = now_ms();
         let record = StoredRecord::ResponseId { record, used_ms };
         self.put("write a response id", vec![record]).await

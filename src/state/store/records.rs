@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::config::StoreRetention;
-use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
+use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HiddenPair, Insertion};
 
 /// Maximum number of records per call. A server does nothing else during a call.
 pub(crate) const PAGE: usize = 256;
@@ -248,6 +248,21 @@ pub struct ResponseId {
     pub shown: String,
     /// Upstream's id, or the handoff that ended the response.
     pub upstream: String,
+    /// The conversation of the response, if later requests may continue it by its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ResponseChain>,
+}
+
+/// The state of a conversation whose requests name the response that they continue.
+///
+/// The provider stores the history, so later requests do not contain it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseChain {
+    /// Key of the conversation.
+    pub conversation: String,
+    /// Last handoff before the end of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoff: Option<HandoffId>,
 }
 
 impl ResponseId {
@@ -404,9 +419,7 @@ impl StoredRecord {
         let json = match self {
             Self::Handoff(record) => serde_json::to_string(record),
             Self::Placed { record, .. } => serde_json::to_string(record),
-            Self::ResponseId { record, .. } => {
-                return (record.principal.len() + record.shown.len() + record.upstream.len()) as u64;
-            }
+            Self::ResponseId { record, .. } => serde_json::to_string(record),
             Self::Conversation(record) => serde_json::to_string(record),
             Self::Document(record) => return record.document.len() as u64,
         };

@@ -10,7 +10,7 @@ use baton_core::record::{
 };
 use baton_llm::state::config::Config;
 use baton_llm::state::store::records::{
-    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, Retention, StoredRecord,
+    Lookup, PlacedKind, PlacedRecord, RecordKind, RecordPage, ResponseId, Retention, StoredRecord,
 };
 use baton_llm::state::store::{DocumentFilter, HandoffFilter, SharedStore, Store, StoreError, StoreResult};
 use baton_strict::{Options, Queue, Received, Reply, Strict};
@@ -248,8 +248,8 @@ impl Store for FlakyStore {
     async fn conversation(&self, key: &str) -> StoreResult<Option<Conversation>> {
         self.read(self.inner.conversation(key)).await
     }
-    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
-        self.read(self.inner.response_id(principal, shown)).await
+    async fn response(&self, principal: &str, shown: &str) -> StoreResult<Option<ResponseId>> {
+        self.read(self.inner.response(principal, shown)).await
     }
     async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {
         self.write(self.inner.put_document(document)).await

@@ -68,8 +68,10 @@ impl Exchange {
             // If this write fails, a request that continues by the id fails upstream with an error.
             ResponseEffect::WriteId { shown, origin } => {
                 let store = self.app.sessions.store();
-                let (principal, upstream) = (&self.ctx.principal, origin.written());
-                let written = store.put_response_id(principal, &shown, &upstream).await;
+                let fired = self.answer.fired().last().copied();
+                let written = store
+                    .put_response(self.response(shown, origin.written(), fired))
+                    .await;
                 ("response id", written.map(|()| LegEvent::Written))
             }
             ResponseEffect::Send { leg, pause, failed } => {

@@ -99,9 +99,9 @@ impl Exchange {
             first,
             stops: self.stops(),
             goes_on_by_id: !offered.resends(),
-            records_ids: self.ctx.owns_responses(),
+            records_ids: self.ctx.owns_responses() || self.chain.is_some(),
             retries: self.app.config.handoff.retries,
-            active: offered.active_id(),
+            active: offered.active_id().or(self.chained_handoff()),
             opening: after.map(|handoff| NextLeg {
                 kept_from: self.plan().kept_from(handoff),
                 ..NextLeg::after(handoff.id, handoff.head.clone(), handoff.routed.clone())

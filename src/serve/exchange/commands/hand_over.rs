@@ -54,17 +54,17 @@ pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Agent
 async fn run(exchange: &Exchange, trigger: HandoffTrigger) -> StoreResult<CommandReply> {
     let (app, offered) = (&exchange.app, &exchange.offered);
     let live = offered.live()?;
+    if offered.view().facts.previous.is_some() {
+        return Ok(CommandReply::new(
+            "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
+        ));
+    }
     let Some(before) = without_command(exchange) else {
         return Ok(CommandReply::new("nothing to hand off yet."));
     };
     if let Some(handoff) = made_before(exchange).await? {
         exchange.answer.fired().push(handoff.id);
         return Ok(reported(exchange, &before, &handoff));
-    }
-    if offered.view().facts.previous.is_some() {
-        return Ok(CommandReply::new(
-            "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
-        ));
     }
     restored_draft(exchange).await?;
     // Without a stated focus, the user may not know that a handoff would free little.

@@ -275,12 +275,13 @@ async fn status(exchange: &Exchange, live: &LiveConversation) -> StoreResult<Com
     let mut status = Status {
         tokens: exchange.conversation_tokens(offered.len()),
         fixed_tokens: offered.view().fixed_bytes() as u64 / BYTES_PER_TOKEN,
+        is_stored: offered.view().facts.previous.is_some(),
         untooled: offered.offer.untooled.map(ToolOmission::name),
         pins: live.pins().len(),
         budgets: brake::status(exchange).await?,
         ..Status::default()
     };
-    if let Some(id) = offered.active_id() {
+    if let Some(id) = offered.active_id().or(exchange.chained_handoff()) {
         let handoff = app.sessions.handoff(&exchange.ctx.principal, id).await?;
         let about = handoff.as_ref().map(|handoff| handoff.about());
         let sent = exchange.conversation_tokens(exchange.view_bytes(None));

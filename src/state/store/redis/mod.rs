@@ -186,12 +186,12 @@ impl Store for RedisStore {
         )))
     }
 
-    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
+    async fn response(&self, principal: &str, shown: &str) -> StoreResult<Option<ResponseId>> {
         let (what, id) = ("read a response id", kinds::response(principal, shown));
         let found = self.records(what, RESPONSE_ID, principal, ["r"], [id]).await?;
         let record = found.first().map(|(_, (_, [record]))| record);
         let record = record.map(|record| from_json::<ResponseId>(record));
-        Ok(record.transpose()?.map(|record| record.upstream))
+        record.transpose()
     }
 
     async fn put_document(&self, document: &DocumentRecord) -> StoreResult<Vec<HandoffId>> {

@@ -249,12 +249,12 @@ impl Store for SqliteStore {
         self.writer.call_with(durable, action, write).await
     }
 
-    async fn response_id(&self, principal: &str, shown: &str) -> StoreResult<Option<String>> {
+    async fn response(&self, principal: &str, shown: &str) -> StoreResult<Option<ResponseId>> {
         let id = ResponseId::key(principal, shown);
         let read = move |conn: &Connection| rows::one(conn, RecordKind::ResponseId, &id);
         let found = self.reader.call("read a response id", read).await?;
         Ok(match found {
-            Some(StoredRecord::ResponseId { record, .. }) => Some(record.upstream),
+            Some(StoredRecord::ResponseId { record, .. }) => Some(record),
             _ => None,
         })
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::store::copy_and_check::check;
 use crate::store::forget::{self, ForgetScope};
+use crate::store::records::{ResponseChain, ResponseId};
 
 /// Writes a conversation with a handoff and every record that may belong to both.
 async fn fill(store: &dyn Store, principal: &str, key: &str) -> HandoffId {
@@ -41,10 +42,16 @@ async fn fill(store: &dyn Store, principal: &str, key: &str) -> HandoffId {
         .put_response_id(principal, &format!("r{key}"), &origin)
         .await
         .unwrap();
-    store
-        .put_response_id(principal, &format!("other{key}"), "resp_1")
-        .await
-        .unwrap();
+    let response = ResponseId {
+        principal: principal.to_owned(),
+        shown: format!("other{key}"),
+        upstream: "resp_1".to_owned(),
+        chain: Some(ResponseChain {
+            conversation: key.to_owned(),
+            ..ResponseChain::default()
+        }),
+    };
+    store.put_response(response).await.unwrap();
     fired.id
 }
 
@@ -72,8 +79,8 @@ pub(super) async fn a_scope_is_forgotten_and_nothing_else(store: &dyn Store) {
     assert_eq!(counts(store).await, [2, 5, 2, 3, 5, 3, 2]);
     assert_eq!(stored(store, "c1").await.unwrap().active, None);
     assert_eq!(forget(&handoff).await, 0, "repeated");
-    assert_eq!(forget(&ForgetScope::Conversation("c2".into())).await, 8);
-    assert_eq!(counts(store).await, [1, 3, 1, 2, 4, 2, 1]);
+    assert_eq!(forget(&ForgetScope::Conversation("c2".into())).await, 9);
+    assert_eq!(counts(store).await, [1, 3, 1, 2, 3, 2, 1]);
     forget(&ForgetScope::Client("ada".into())).await;
     assert_eq!(counts(store).await, [1, 2, 1, 1, 2, 1, 1]);
     // A new document of the same subject becomes active: no index remembers the deleted one.
