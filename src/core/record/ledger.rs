@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::quota::UsageLimit;
+use crate::text::newest;
 use crate::text::units::is_zero;
 
 /// Maximum number of ids kept of applied entries; the oldest is dropped first. A write that is repeated later
@@ -39,23 +40,22 @@ impl Amounts {
     /// These limits, and those of `all` in units that these leave open.
     #[must_use]
     pub fn or(self, all: &Self) -> Self {
-        let first = |own: u64, all: u64| if own > 0 { own } else { all };
-        Self {
-            microdollars: first(self.microdollars, all.microdollars),
-            tokens: first(self.tokens, all.tokens),
-            calls: first(self.calls, all.calls),
-            millis: first(self.millis, all.millis),
-            share: first(self.share, all.share),
-        }
+        self.with_each(all, |own, all| if own > 0 { own } else { all })
     }
 
     /// Adds amounts; a sum that is too large stays at the largest number.
     pub fn add(&mut self, more: &Self) {
-        self.microdollars = self.microdollars.saturating_add(more.microdollars);
-        self.tokens = self.tokens.saturating_add(more.tokens);
-        self.calls = self.calls.saturating_add(more.calls);
-        self.millis = self.millis.saturating_add(more.millis);
-        self.share = self.share.saturating_add(more.share);
+        *self = self.with_each(more, u64::saturating_add);
+    }
+
+    fn with_each(self, other: &Self, combined: fn(u64, u64) -> u64) -> Self {
+        Self {
+            microdollars: combined(self.microdollars, other.microdollars),
+            tokens: combined(self.tokens, other.tokens),
+            calls: combined(self.calls, other.calls),
+            millis: combined(self.millis, other.millis),
+            share: combined(self.share, other.share),
+        }
     }
 }
 
@@ -169,9 +169,7 @@ impl Ledger {
         if self.applied.contains(&entry.id) {
             return;
         }
-        self.applied.push(entry.id);
-        let more = self.applied.len().saturating_sub(APPLIED_KEPT);
-        self.applied.drain(..more);
+        newest::push(&mut self.applied, APPLIED_KEPT, entry.id);
         match &entry.kind {
             EntryKind::Began { continues } => self.time(entry.at_ms, *continues),
             EntryKind::Spent {
@@ -251,9 +249,7 @@ impl Ledger {
         self.repeats = 0;
         if let Some(mark) = self.stopped_at.take() {
             self.passed.retain(|passed| passed.key != mark.key);
-            self.passed.push(mark);
-            let more = self.passed.len().saturating_sub(PASSED_KEPT);
-            self.passed.drain(..more);
+            newest::push(&mut self.passed, PASSED_KEPT, mark);
         }
     }
 }

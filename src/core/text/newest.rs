@@ -1,9 +1,8 @@
 //! Lists of bounded length.
 
-/// Appends an item. A list that already has `most` items loses its oldest one.
+/// Appends an item. A list with more than `most` items then loses its oldest ones.
 pub fn push<T>(list: &mut Vec<T>, most: usize, item: T) {
-    if list.len() == most {
-        list.remove(0);
-    }
     list.push(item);
+    let more = list.len().saturating_sub(most);
+    list.drain(..more);
 }

@@ -10,6 +10,7 @@ use super::Sessions;
 use crate::store::StoreResult;
 use crate::sync::locked;
 use baton_core::record::{Conversation, Ledger, LedgerEntry, RecordChange, Update};
+use baton_core::text::newest;
 
 /// Maximum number of unwritten entries of a ledger. The oldest is dropped first.
 const MAX_WAITING: usize = 1024;
@@ -22,9 +23,7 @@ impl WaitingEntries {
     fn add(&self, key: &str, entry: LedgerEntry) {
         let mut all = locked(&self.0);
         let waiting = all.entry(key.to_owned()).or_default();
-        waiting.push(entry);
-        let more = waiting.len().saturating_sub(MAX_WAITING);
-        waiting.drain(..more);
+        newest::push(waiting, MAX_WAITING, entry);
     }
 
     fn of(&self, key: &str) -> Vec<LedgerEntry> {
