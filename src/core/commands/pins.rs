@@ -8,40 +8,31 @@ use crate::limits::{PINNED_BYTES, PINS};
 use crate::marker::{escape, tags};
 use crate::record::RecordChange;
 
-/// Reason why a string is not pinned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PinRejection {
-    /// The string is empty.
-    Empty,
-    /// The string is already pinned, under this number.
-    Known(usize),
-    /// The maximum number is reached.
-    Many,
-    /// The total would exceed the limit by this many bytes.
-    Long(usize),
-}
-
 /// Returns the string in its pinned form: trimmed, and without anything that looks like a marker of baton.
 ///
 /// # Errors
-/// The reason for a refusal.
-fn add_pin(pins: &[String], text: &str) -> Result<String, PinRejection> {
+/// The reply to the user, if the string is not pinned.
+fn add_pin(pins: &[String], text: &str, prefix: &str) -> Result<String, String> {
     // Pins are part of carry-over prompts, and a sentinel in one could cut later requests.
     let text = escape::break_up(text.trim()).into_owned();
     if text.is_empty() {
-        return Err(PinRejection::Empty);
+        return Err(format!("nothing was pinned: write `{prefix}pin TEXT`."));
     }
     if let Some(known) = pins.iter().position(|pin| *pin == text) {
-        return Err(PinRejection::Known(known + 1));
+        return Err(format!("it is pinned already, as number {}.", known + 1));
     }
     if pins.len() >= PINS {
-        return Err(PinRejection::Many);
+        return Err(format!(
+            "nothing was pinned: there are {PINS} pins already, which is the maximum. `{prefix}unpin N` removes one."
+        ));
     }
     let all = pins.iter().map(String::len).sum::<usize>() + text.len();
     // The limit applies to all pins together, because every handoff carries all of them.
     match all.checked_sub(PINNED_BYTES) {
         None | Some(0) => Ok(text),
-        Some(over) => Err(PinRejection::Long(over)),
+        Some(over) => Err(format!(
+            "nothing was pinned: all pins together would be {over} bytes over the {PINNED_BYTES} that they may have."
+        )),
     }
 }
 
@@ -117,7 +108,7 @@ pub fn pins_listed(carried: &CarriedTexts, prefix: &str) -> String {
 
 /// Pins a string, or explains why not.
 pub fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
-    match add_pin(pins, text) {
+    match add_pin(pins, text, prefix) {
         Ok(text) => {
             let (pinned, unpinned) = (Some(text), None);
             let n = pins.len() + 1;
@@ -126,16 +117,7 @@ pub fn pin(pins: &[String], text: &str, prefix: &str) -> CommandReply {
             );
             CommandReply::changing(RecordChange::Pins { pinned, unpinned }, text)
         }
-        Err(PinRejection::Empty) => {
-            CommandReply::new(format!("nothing was pinned: write `{prefix}pin TEXT`."))
-        }
-        Err(PinRejection::Known(n)) => CommandReply::new(format!("it is pinned already, as number {n}.")),
-        Err(PinRejection::Many) => CommandReply::new(format!(
-            "nothing was pinned: there are {PINS} pins already, which is the maximum. `{prefix}unpin N` removes one."
-        )),
-        Err(PinRejection::Long(over)) => CommandReply::new(format!(
-            "nothing was pinned: all pins together would be {over} bytes over the {PINNED_BYTES} that they may have."
-        )),
+        Err(why) => CommandReply::new(why),
     }
 }
 
@@ -176,19 +158,14 @@ mod tests {
 
     #[test]
     fn pins_are_bounded_and_kept_word_for_word() {
-        let one = [add_pin(&[], "  Never touch\nthe schema. ").unwrap()];
+        let add = |pins: &[String], text: &str| add_pin(pins, text, "::");
+        let one = [add(&[], "  Never touch\nthe schema. ").unwrap()];
         assert_eq!(one, ["Never touch\nthe schema."]);
-        assert_eq!(
-            add_pin(&one, "Never touch\nthe schema."),
-            Err(PinRejection::Known(1))
-        );
-        assert_eq!(add_pin(&one, " \n"), Err(PinRejection::Empty));
-        let full: Vec<String> = (0..PINS).map(|n| n.to_string()).collect();
-        assert_eq!(add_pin(&full, "x"), Err(PinRejection::Many));
         let long = "x".repeat(PINNED_BYTES);
-        assert_eq!(add_pin(&[], &long).unwrap(), long);
-        assert_eq!(add_pin(&one, &long), Err(PinRejection::Long(one[0].len())));
-        let marked = add_pin(&[], "[[handoff-note:x]]").unwrap();
+        assert_eq!(add(&[], &long).unwrap(), long);
+        let over = format!("would be {} bytes over", one[0].len());
+        assert!(add(&one, &long).unwrap_err().contains(&over));
+        let marked = add(&[], "[[handoff-note:x]]").unwrap();
         assert_eq!(marked, r"[[handoff-note\:x]]");
         assert_eq!(
             pinned_text(&one),
