@@ -151,8 +151,8 @@ fn handoff(rest: &str) -> ChatCommand<'_> {
         "cancel" if alone => ChatCommand::Cancel,
         "help" if alone => ChatCommand::Help,
         // A handoff costs a request and cuts the history, so it is not made by a mistyped subcommand.
-        "status" | "undo" | "resume" | "topic" | "accept" | "edit" | "reject" | "cancel" | "help"
-        | "pins" | "unpin" => ChatCommand::Misused(rest),
+        "pins" | "unpin" => ChatCommand::Misused(rest),
+        word if SUBCOMMANDS.contains(&word) => ChatCommand::Misused(rest),
         // Goals begin with these words: "stop mocking the store".
         "pin" | "go" | "stop" if alone => ChatCommand::Misused(rest),
         word if alone && closest_name(word, SUBCOMMANDS).is_some() => ChatCommand::Misused(rest),
