@@ -31,8 +31,7 @@ pub fn plan_accepted(view: &View) -> bool {
     let mut uses = Transcript::from_view(view).tool_uses().into_iter();
     uses.any(|one| {
         let is_new = one.answer.is_some_and(|(turn, _)| Some(turn) > newest);
-        let is_accepted = || one.result().is_some_and(|result| result.error != Some(true));
-        is_new && tools::PLANS.contains(&one.call.named().as_str()) && is_accepted()
+        is_new && one.accepts_plan()
     })
 }
 

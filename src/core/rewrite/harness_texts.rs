@@ -12,7 +12,6 @@ use memchr::memmem;
 
 use crate::agents::reminders::{self, StateReminder};
 use crate::agents::speakers::{self, AgentsCall, SpeakerSettings};
-use crate::agents::tools::PLANS;
 use crate::agents::wordings::UserText;
 use crate::text::{Span, cost, json};
 use crate::transcript::{AgentKind, SaidPart, ToolUse, Transcript};
@@ -167,7 +166,7 @@ impl<'v> HarnessReader<'v> {
         self.turns.answers = Some(turn);
         self.is_opening = false;
         let Some(used) = said.used else { return };
-        if is_accepted_plan(&used) {
+        if used.accepts_plan() {
             let accepted = Some(StateReminder::plan_accepted());
             self.push(turn, TextPosition::Elsewhere, accepted);
         }
@@ -255,11 +254,6 @@ impl<'v> HarnessReader<'v> {
         });
         all.collect()
     }
-}
-
-fn is_accepted_plan(used: &ToolUse<'_>) -> bool {
-    let is_accepted = || used.result().is_some_and(|result| result.error != Some(true));
-    PLANS.contains(&used.call.named().as_str()) && is_accepted()
 }
 
 /// Formats the harness's statement that the model has entered plan mode as a reminder. It is only in the

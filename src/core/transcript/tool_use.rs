@@ -6,6 +6,7 @@ use super::agents::AgentKind;
 use super::exits;
 use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 use crate::agents::ending::LineEnd;
+use crate::agents::tools::PLANS;
 
 /// A tool call and its outcome.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,12 @@ impl<'a> ToolUse<'a> {
             TranscriptPartKind::Result(result) => Some(result),
             _ => None,
         }
+    }
+
+    /// Whether the call asks for the approval of a plan, and the user gave it.
+    pub fn accepts_plan(&self) -> bool {
+        let is_accepted = || self.result().is_some_and(|result| result.error != Some(true));
+        PLANS.contains(&self.call.named().as_str()) && is_accepted()
     }
 
     /// How the call ended; everything is unknown without a result.
