@@ -60,7 +60,6 @@ pub(super) fn unmarked(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::super::{EarlierWords, RuleSources, UserMessages, users_words};
-    use super::*;
     use crate::redact::Redactor;
 
     fn found(text: &str) -> Vec<String> {
