@@ -5,47 +5,66 @@ use std::ops::Range;
 use aho_corasick::AhoCorasick;
 use serde::{Deserialize, Deserializer};
 
-use super::prose::is_whole_word;
+use super::prose::is_letter;
 
 /// Words and phrases of a table, in lower case.
 #[derive(Debug)]
-pub struct Phrases(Option<AhoCorasick>);
+pub struct Phrases(Beginnings);
 
 impl Phrases {
-    pub fn new(phrases: &[&str]) -> Self {
-        // Sentences are short, and have each of the rare letters that a prefilter would look for.
-        let automaton = || AhoCorasick::builder().prefilter(false).build(phrases).ok();
-        Self((!phrases.is_empty()).then(automaton).flatten())
-    }
-
     /// Whether a lower-case string contains one of them as whole words.
     pub fn occur_in(&self, text: &str) -> bool {
-        // Most strings have none of them at all, and the search for whole words takes longer.
-        let may_occur = self.0.as_ref().is_some_and(|phrases| phrases.is_match(text));
-        may_occur && self.found_in(text).next().is_some()
+        self.found_in(text).next().is_some()
     }
 
     /// The ranges of a lower-case string that are one of them as whole words.
+    ///
+    /// Sentences have few words. Comparing the phrases with the same first letters at each takes less time than an automaton.
     pub fn found_in(&self, text: &str) -> impl Iterator<Item = Range<usize>> {
-        // Overlapping, because a match inside a longer word may hide one that is a whole word.
-        let phrases = self.0.iter();
-        let found = phrases.flat_map(move |phrases| phrases.find_overlapping_iter(text));
-        let ranges = found.map(|phrase| phrase.range());
-        ranges.filter(move |range| is_whole_word(text, range.clone()))
+        let mut is_inside = false;
+        let starts = text
+            .char_indices()
+            .filter(move |(_, c)| !std::mem::replace(&mut is_inside, is_letter(*c)));
+        starts.flat_map(move |(at, _)| {
+            let rests = self.0.rests(&text[at..]);
+            let rests = rests.filter(|rest| !rest.starts_with(is_letter));
+            rests.map(move |rest| at..text.len() - rest.len())
+        })
     }
 }
 
-impl<'de> Deserialize<'de> for Phrases {
+impl<'de: 'static> Deserialize<'de> for Phrases {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Vec::<&str>::deserialize(from).map(|phrases| Self::new(&phrases))
+        Beginnings::deserialize(from).map(Self)
     }
 }
 
 /// Beginnings of strings, from a table.
 #[derive(Debug)]
-pub struct Beginnings(Vec<&'static str>);
+pub struct Beginnings {
+    /// Sorted, so that those with the same first byte are neighbors.
+    all: Vec<&'static str>,
+    /// The second byte of each; zero if there is none.
+    seconds: Vec<u8>,
+    /// For each byte, the index of the first one that begins with it or with a later byte.
+    from: Vec<usize>,
+}
 
 impl Beginnings {
+    fn new(mut all: Vec<&'static str>) -> Self {
+        all.sort_unstable();
+        let from =
+            |byte: usize| all.partition_point(|begins| begins.bytes().next().map(usize::from) < Some(byte));
+        let seconds = all
+            .iter()
+            .map(|begins| begins.as_bytes().get(1).copied().unwrap_or_default());
+        Self {
+            from: (0..=256).map(from).collect(),
+            seconds: seconds.collect(),
+            all,
+        }
+    }
+
     /// Whether a string begins with one of them.
     pub fn begin(&self, text: &str) -> bool {
         self.rests(text).next().is_some()
@@ -53,20 +72,20 @@ impl Beginnings {
 
     /// The rests of a string after each of them that it begins with.
     pub fn rests<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
-        let first = text.bytes().next();
-        let from = self.0.partition_point(|begins| begins.bytes().next() < first);
-        // Sorted, so those with the same first byte are neighbors.
-        let begins = self.0[from..].iter();
-        let alike = begins.take_while(move |begins| begins.bytes().next() == first);
-        alike.filter_map(|begins| text.strip_prefix(begins))
+        let mut bytes = text.bytes();
+        let first = bytes.next().map(usize::from);
+        let second = bytes.next().unwrap_or_default();
+        let alike = first.map_or(0..0, |first| self.from[first]..self.from[first + 1]);
+        let seconds = self.seconds[alike.clone()].iter();
+        let begins = seconds.zip(&self.all[alike]);
+        let begins = begins.filter(move |(byte, _)| **byte == second || **byte == 0);
+        begins.filter_map(|(_, begins)| text.strip_prefix(begins))
     }
 }
 
 impl<'de: 'static> Deserialize<'de> for Beginnings {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut all = Vec::<&str>::deserialize(from)?;
-        all.sort_unstable();
-        Ok(Self(all))
+        Vec::deserialize(from).map(Self::new)
     }
 }
 
@@ -111,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_phrase_is_found_as_a_whole_and_inside_of_a_longer_one() {
-        let phrases = Phrases::new(&["no", "not", "no way", "für"]);
+        let phrases = |all: &[&'static str]| Phrases(Beginnings::new(all.to_vec()));
+        let some = phrases(&["no", "not", "no way", "für"]);
         for (text, has) in [
             ("say no", true),
             ("do not", true),
@@ -122,8 +142,8 @@ mod tests {
             ("afür", false),
             ("", false),
         ] {
-            assert_eq!(phrases.occur_in(text), has, "{text}");
+            assert_eq!(some.occur_in(text), has, "{text}");
         }
-        assert!(!Phrases::new(&[]).occur_in("no"));
+        assert!(!phrases(&[]).occur_in("no"));
     }
 }

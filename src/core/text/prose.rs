@@ -114,9 +114,13 @@ pub fn has_word(text: &str, word: &str) -> bool {
 }
 
 /// Whether a range of a string is bounded by non-word characters.
-pub(super) fn is_whole_word(text: &str, place: Range<usize>) -> bool {
-    let is_letter = |c: char| c.is_alphanumeric() || c == '_';
+fn is_whole_word(text: &str, place: Range<usize>) -> bool {
     !text[place.end..].starts_with(is_letter) && !text[..place.start].ends_with(is_letter)
+}
+
+/// Whether a character belongs to a word.
+pub(super) fn is_letter(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// Whether a letter belongs to a script that writes words without spaces, or with their endings: Chinese, Japanese, Korean,

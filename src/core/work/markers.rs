@@ -57,7 +57,7 @@ impl SentenceClass {
 
 /// Words that mark sentences of a class.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct MarkerRow {
     class: SentenceClass,
     /// Whether the words mark the user's sentences as well as the model's.
