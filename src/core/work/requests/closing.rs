@@ -1,6 +1,6 @@
 //! The model's closing words: its last question or offer, and whether they report the work as done or name a part that is left.
 
-use super::words::{ASKING, words_of};
+use super::words::{ASKING, ends_with_any, words_of};
 use crate::text::prose::{ends_with_question, lower, sentences};
 use crate::work::words::WORDS;
 
@@ -43,7 +43,7 @@ pub(super) fn claims_change(text: &str) -> bool {
 
 /// Whether a model's last words name no work that is left.
 fn leaves_nothing(text: &str) -> bool {
-    let denies = |sentence: &str| !is_offer(sentence) && WORDS.not_done.occur_in(&sentence.to_lowercase());
+    let denies = |sentence: &str| WORDS.not_done.occur_in(&sentence.to_lowercase()) && !is_offer(sentence);
     !sentences(text).any(denies) && !names_rest(text)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn names_rest(text: &str) -> bool {
         let is_left = ASKING.left.occur_in(small)
             || ASKING.left_within.occur_in(small)
             || ASKING.left_first.begin(small)
-            || ASKING.left_last.iter().any(|words| last.ends_with(words))
+            || ends_with_any(last, &ASKING.left_last)
             || counts_part(small);
         is_left && !is_offer(sentence) && !ASKING.nothing.occur_in(small)
     };

@@ -9,7 +9,7 @@ pub(crate) use self::continuing::continues;
 
 use self::closing::{claims_change, names_rest, says_left};
 use self::continuing::{Continuation, continuation};
-use self::words::{ASKING, after_reply, is_choice, words_of};
+use self::words::{ASKING, after_reply, ends_with_any, is_choice, praise, words_in, words_of};
 use super::excerpt::{one_line, sentences};
 use super::markers::SENTENCE;
 use super::replaced::Statement;
@@ -32,22 +32,17 @@ pub(crate) fn is_reply(text: &str) -> bool {
     /// Maximum number of words in such a message.
     const LONGEST: usize = 8;
     let small = lower(text);
-    let words = words_of(&small);
-    let is_reply = |word: &&str| ASKING.replies.contains(word) || is_choice(word);
-    words.len() <= LONGEST && (words.iter().all(is_reply) || is_praise(text))
+    let words = words_in(&small);
+    let is_reply = |word: &str| ASKING.replies.contains(word) || is_choice(word);
+    words.clone().nth(LONGEST).is_none() && (words.clone().all(is_reply) || praise(words))
 }
 
 /// Whether a message only thanks the model or praises its work.
 pub(crate) fn is_praise(text: &str) -> bool {
     let small = lower(text);
-    let words = words_of(&small);
-    let praises = |word: &&str| ASKING.praise.contains(word);
-    let is_empty = words.is_empty() && !text.trim().is_empty() && !text.is_ascii();
-    is_empty
-        || words.iter().any(praises)
-            && words
-                .iter()
-                .all(|word| praises(word) || ASKING.praised.contains(word))
+    let words = words_in(&small);
+    let is_empty = || words.clone().next().is_none() && !text.trim().is_empty() && !text.is_ascii();
+    is_empty() || praise(words.clone())
 }
 
 /// Whether a message begins by accepting a proposal of the model, and may then ask for more: `Yes, do that, and …`
@@ -177,26 +172,30 @@ fn is_thing(rest: &str) -> bool {
 
 /// Whether a lower-case sentence is a question, by its mark or, in languages that need none, by its last clause.
 pub(crate) fn is_question(small: &str) -> bool {
-    let (last, is_marked) = last_clause(small);
-    is_marked || is_marked_question(last)
+    has_question_mark(small) || is_marked_question(last_clause(asking_end(small)))
 }
 
 /// Whether a lower-case sentence ends with a question mark.
 pub(crate) fn has_question_mark(small: &str) -> bool {
-    last_clause(small).1
+    let end = asking_end(small);
+    // `Keep it, okay?` only asks for agreement.
+    let is_tag = || {
+        let last = last_clause(end);
+        let words = last.trim_matches(|c| c == ' ' || QUESTION_MARKS.contains(&c));
+        last.len() < end.len() && ASKING.agrees.contains(words)
+    };
+    end.ends_with(QUESTION_MARKS) && !is_tag()
 }
 
-/// The last clause of a lower-case sentence, and whether it asks by its mark. `Keep it, okay?` only asks for agreement.
-fn last_clause(small: &str) -> (&str, bool) {
-    const MARKS: [char; 2] = ['?', '？'];
-    // A smiley may follow the mark.
-    let end = small.trim_end_matches(|c: char| !c.is_alphanumeric() && !MARKS.contains(&c));
-    let last = end.rsplit(['，', ',', '。']).next().unwrap_or_default();
-    let is_tag = last.len() < end.len()
-        && ASKING
-            .agrees
-            .contains(last.trim_matches(|c| c == ' ' || MARKS.contains(&c)));
-    (last, end.ends_with(MARKS) && !is_tag)
+const QUESTION_MARKS: [char; 2] = ['?', '？'];
+
+/// A sentence up to its last letter or question mark: a smiley may follow it.
+fn asking_end(small: &str) -> &str {
+    small.trim_end_matches(|c: char| !c.is_alphanumeric() && !QUESTION_MARKS.contains(&c))
+}
+
+fn last_clause(end: &str) -> &str {
+    end.rsplit(['，', ',', '。']).next().unwrap_or_default()
 }
 
 /// Whether a clause has a word of a question in a language without question marks.
@@ -208,8 +207,7 @@ pub(super) fn is_marked_question(clause: &str) -> bool {
         after.contains("什么") && !before.contains("什么") && !before.ends_with('需')
     };
     let is_denied = || ["不需要", "无需", "不必"].iter().any(denies);
-    ASKING.asks_last.iter().any(|word| clause.ends_with(word))
-        || ASKING.asks_within.occur_in(clause) && !is_denied()
+    ends_with_any(clause, &ASKING.asks_last) || ASKING.asks_within.occur_in(clause) && !is_denied()
 }
 
 /// Whether a clause in a language without spaces has an order, which neither `可以加上` nor `打开的端口` is.

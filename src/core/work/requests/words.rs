@@ -60,8 +60,25 @@ pub(super) static ASKING: LazyLock<AskingWords> = LazyLock::new(|| table::read(i
 
 /// The words of a lower-case string.
 pub(super) fn words_of(small: &str) -> Vec<&str> {
+    words_in(small).collect()
+}
+
+pub(super) fn words_in(small: &str) -> impl Iterator<Item = &str> + Clone {
     let words = small.split(|c: char| !(c.is_alphanumeric() || c == '\''));
-    words.filter(|word| !word.is_empty()).collect()
+    words.filter(|word| !word.is_empty())
+}
+
+/// Whether a string ends with one of these words.
+pub(super) fn ends_with_any(text: &str, endings: &[&str]) -> bool {
+    let last = text.bytes().next_back();
+    let mut alike = endings.iter().filter(|ending| ending.bytes().next_back() == last);
+    alike.any(|ending| text.ends_with(ending))
+}
+
+/// Whether lower-case words consist of praise.
+pub(super) fn praise<'t>(mut words: impl Iterator<Item = &'t str> + Clone) -> bool {
+    let praises = |word: &str| ASKING.praise.contains(word);
+    words.clone().any(praises) && words.all(|word| praises(word) || ASKING.praised.contains(word))
 }
 
 /// Whether a word is the number or the letter of an item.
