@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::clause::{self, Clause, begins_with};
+use super::clause;
 use super::words::WORDS;
 use crate::text::phrases::{Beginnings, Phrases, Wordings};
 use crate::text::prose::{has_word, list_item, lower};
@@ -164,21 +164,15 @@ pub(super) fn saying(sentence: &str, markers: &[String]) -> Option<RuleStatement
         return Some(RuleStatement::Lifts);
     }
     let clauses = clause::clauses(&small);
-    let begins = |all: &Beginnings| {
-        let mut orders = clauses.iter().filter(|clause| clause.may_order);
-        orders.any(|clause| begins_with(clause.text, all) && !is_past(clause.text))
-    };
+    let begins = |all: &Beginnings| clauses.begin_with(all, is_past);
     // Clauses that ask (`能不能`) state nothing, unlike others of the same sentence.
-    let stated = small
-        .split(['，', ',', '、'])
-        .filter(|clause| !requests::is_marked_question(clause));
-    let stated: Vec<&str> = stated.collect();
-    let within = |all: &Wordings| stated.iter().any(|clause| all.occur_in(clause));
-    let denies = |clause: &Clause<'_>| clause.is_order && clause::denies(clause.text);
+    let states = |all: &Wordings, clause: &str| all.occur_in(clause) && !requests::is_marked_question(clause);
+    let within =
+        |all: &Wordings| all.occur_in(&small) && small.split(['，', ',', '、']).any(|one| states(all, one));
     if has(&WORDS.forbids)
         || begins(&WORDS.forbids_first)
         || begins(&WORDS.leaves_first) && has(&WORDS.left_alone)
-        || clauses.iter().any(denies)
+        || clauses.deny()
         || within(&WORDS.forbids_within)
     {
         return Some(RuleStatement::Forbids);
@@ -258,7 +252,8 @@ fn is_participle(word: &str) -> bool {
 /// came`).
 pub(super) fn has_never(small: &str) -> bool {
     ["never", "always"].iter().any(|word| {
-        small.match_indices(word).any(|(at, _)| {
+        let places = small.contains(word).then(|| small.match_indices(word));
+        places.into_iter().flatten().any(|(at, _)| {
             let before = small[..at].split_whitespace().next_back();
             let mut after = small[at + word.len()..].split(|c: char| !c.is_alphanumeric());
             let after = after.find(|word| !word.is_empty()).unwrap_or_default();
