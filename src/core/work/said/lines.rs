@@ -42,7 +42,10 @@ impl TypedSentence {
 
     /// The sentence with its context.
     pub(crate) fn whole(&self) -> String {
-        format!("{} {}", self.context, self.text).trim_start().to_owned()
+        match self.context.is_empty() {
+            true => self.text.trim_start().to_owned(),
+            false => format!("{} {}", self.context, self.text).trim_start().to_owned(),
+        }
     }
 }
 
@@ -116,14 +119,14 @@ fn judge(found: &mut [TypedSentence], markers: &[String]) {
             at,
             count,
         };
-        one.score = Score::new(&one.text, role);
+        let small = lower(&one.text);
+        one.score = Score::new(&one.text, &small, role);
         let holds = one.score.holds;
         let least = match one.saying {
             Some(RuleStatement::Forbids) => MIN_FORBIDDING_SCORE,
             Some(RuleStatement::Holds) => MIN_HOLDING_SCORE,
             _ => i32::MIN,
         };
-        let small = lower(&one.text);
         let is_configured = || markers.iter().any(|word| has_word(&small, word));
         let may_hold =
             || !WORDS.muses.occur_in(&small) && !is_at_hand(&small) && !WORDS.describes.occur_in(&small);

@@ -46,7 +46,7 @@ pub(super) fn anchors(text: &str, constraints: &[String]) -> Vec<AnchoredSentenc
     };
     for one in in_lines(typed(text), constraints) {
         let class = class(&one, has_values);
-        match requests::asks(&one.context) {
+        match !one.context.is_empty() && requests::asks(&one.context) {
             // The request ends with its turn, and the rule holds beyond it.
             true => {
                 add(SentenceClass::Asked, &one.context);
@@ -99,9 +99,9 @@ pub(crate) fn is_stub(text: &str) -> bool {
     let is_reference =
         |word: &str| word.starts_with('@') && !word.contains("://") || word.starts_with("#file:");
     let is_heading = || {
-        !requests::reports_unsolved(text)
-            && text.trim_end().ends_with([':', '：'])
+        text.trim_end().ends_with([':', '：'])
             && text.split_whitespace().nth(MAX_WORDS).is_none()
+            && !requests::reports_unsolved(text)
     };
     is_heading() || text.split_whitespace().all(is_reference) || is_bare_question(text)
 }
@@ -109,11 +109,14 @@ pub(crate) fn is_stub(text: &str) -> bool {
 /// Whether a question has too few words to name its subject: `Why?`, `Do I read this correctly?`
 fn is_bare_question(sentence: &str) -> bool {
     const LETTERS_OF_WORD: usize = 7;
+    const MAX_WORDS: usize = 3;
+    const MAX_REFERRING_WORDS: usize = 6;
     let small = lower(sentence);
-    let refers = WORDS.refers.iter().any(|word| has_word(&small, word));
-    let most = if refers { 6 } else { 3 };
-    let is_short =
-        small.split_whitespace().nth(most).is_none() && score::size(&small) <= most * LETTERS_OF_WORD;
+    let is_within = |most: usize| {
+        small.split_whitespace().nth(most).is_none() && !score::is_larger(&small, most * LETTERS_OF_WORD)
+    };
+    let refers = || WORDS.refers.iter().any(|word| has_word(&small, word));
+    let is_short = is_within(MAX_WORDS) || is_within(MAX_REFERRING_WORDS) && refers();
     let has_name = || {
         let mut words = sentence.split_whitespace().skip(1);
         words.any(|word| word.chars().filter(char::is_ascii_uppercase).count() > 1)

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 use serde::Deserialize;
 
-use crate::text::prose::{list_item, lower};
+use crate::text::prose::list_item;
 use crate::text::table;
 use crate::work::requests;
 
@@ -85,23 +85,33 @@ static TABLE: LazyLock<FeatureTable> = LazyLock::new(|| {
 /// A bar stands for the punctuation between clauses.
 fn spaced(small: &str) -> String {
     let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '\'');
-    let mut out = String::with_capacity(small.len() + 2);
+    let mut out = String::with_capacity(small.len() * 2);
     let mut is_word = false;
     for c in small.chars() {
         if is_inner(c) {
-            out.extend((!is_word).then_some(' '));
+            if !is_word {
+                out.push(' ');
+            }
             out.push(c);
         } else if c == '-' && out.ends_with(" non") {
             // `non-destructive` denies nothing.
             out.push('_');
             is_word = true;
             continue;
-        } else if c != ' ' && ",;:—–().!?→*•\"“”（）：，。；！？".contains(c) {
+        } else if is_joint(c) {
             out.push_str(" |");
         }
         is_word = is_inner(c);
     }
     out + " "
+}
+
+/// Whether a character is punctuation between clauses.
+fn is_joint(c: char) -> bool {
+    matches!(
+        c,
+        ',' | ';' | ':' | '.' | '!' | '?' | '(' | ')' | '*' | '"' | '—' | '–' | '→' | '•' | '“' | '”'
+    ) || matches!(c, '（' | '）' | '：' | '，' | '。' | '；' | '！' | '？')
 }
 
 /// Words between clauses, and words that may precede the beginning of a clause.
@@ -133,17 +143,16 @@ pub(super) struct SentenceRole {
 }
 
 impl Score {
-    /// Scores a sentence by its words and its role.
-    pub(super) fn new(text: &str, role: SentenceRole) -> Self {
+    /// Scores a sentence by its words and its role. `small` is its text in lower case.
+    pub(super) fn new(text: &str, small: &str, role: SentenceRole) -> Self {
         let table = &TABLE.features;
-        let small = lower(text);
-        let words = word_features(&small);
+        let words = word_features(small);
         let lasts = role.asks && (words.iter().any(|feature| feature.lasts) || has_setting(text));
         let features = [
             (true, table.base),
             (role.asks, table.asks),
             (lasts, table.lasting),
-            (requests::is_question(&small), table.question),
+            (requests::is_question(small), table.question),
             (role.is_item, table.item),
             (list_item(text).is_some(), table.numbered),
             (role.is_headed, table.headed),
@@ -151,9 +160,9 @@ impl Score {
             (role.count == 1, table.single),
             (role.count > MANY, table.many),
             // `Never push.` needs no more letters.
-            (size(&small) <= TINY && !role.forbids, table.tiny),
-            (has_number(&small), table.number),
-            (has_colon(&small), table.colon),
+            (!role.forbids && !is_larger(small, TINY), table.tiny),
+            (has_number(small), table.number),
+            (has_colon(small), table.colon),
         ];
         let has = features.into_iter().filter(|(has, _)| *has).map(|(_, adds)| adds);
         let mut score = Self::default();
@@ -193,30 +202,36 @@ fn word_features(small: &str) -> Vec<&'static WordFeature> {
 const MANY: usize = 25;
 const TINY: usize = 10;
 
-/// Number of letters. A character of Chinese or Japanese counts as much as four others.
-pub(super) fn size(text: &str) -> usize {
+/// Whether a string has more letters. A character of Chinese or Japanese counts as much as four others.
+pub(super) fn is_larger(text: &str, most: usize) -> bool {
     let letters = text.chars().filter(|c| !c.is_whitespace());
-    letters.map(|c| if c > '\u{2e80}' { 4 } else { 1 }).sum()
+    let mut sizes = letters.scan(0, |size, c| {
+        *size += if c > '\u{2e80}' { 4 } else { 1 };
+        Some(*size)
+    });
+    sizes.any(|size| size > most)
 }
 
 /// Whether a sentence has a number that is not a mere count: a port, a version, an address.
 fn has_number(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | ':');
-    let mut words = text
-        .split(|c: char| !is_part(c))
-        .map(|word| word.trim_matches(['.', ':']));
-    words.any(|word| word.len() > 2 && word.contains(|c: char| c.is_ascii_digit()))
+    let words = text.split(|c: char| !is_part(c));
+    let mut numbers = words.filter(|word| word.bytes().any(|b| b.is_ascii_digit()));
+    numbers.any(|word| word.trim_matches(['.', ':']).len() > 2)
 }
 
 /// Whether a sentence has a colon before its end.
 fn has_colon(small: &str) -> bool {
-    let colons = [':', '：'];
-    small.trim_end_matches(colons).contains(colons)
+    let small = small.trim_end_matches([':', '：']);
+    small.contains(':') || small.contains('：')
 }
 
 /// Whether a sentence names a setting: `DATABASE_NAME`.
 fn has_setting(text: &str) -> bool {
     let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    if !text.contains('_') {
+        return false;
+    }
     // `PLAN_A.md` is a file.
     let mut words = text
         .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/')))
