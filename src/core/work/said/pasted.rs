@@ -99,9 +99,10 @@ fn code(lines: &[Line<'_>]) -> Option<Range<usize>> {
 
 /// From the first to the last of at least [`MIN_MARKED`] lines.
 fn marked(lines: &[Line<'_>], is_marked: impl Fn(&str) -> bool) -> Option<Range<usize>> {
+    // Most messages have too few lines at all.
     let mut marked = lines
         .iter()
-        .filter(|(_, line)| is_marked(line))
+        .filter(|(_, line)| lines.len() >= MIN_MARKED && is_marked(line))
         .map(|(range, _)| range);
     let first = marked.next()?;
     let last = marked.nth(MIN_MARKED - 2)?;
@@ -164,10 +165,10 @@ fn is_brief(text: &str, lines: &[Line<'_>], is_answer: bool) -> bool {
 fn is_formatted(line: &str) -> bool {
     let is_table = || line.len() > 2 && line.starts_with('|') && line.ends_with('|') && !line.contains("---");
     let has_cells = || line.matches('\t').nth(1).is_some();
-    let is_divider = || line.chars().count() > 2 && line.chars().all(|c| "-=_*⸻─".contains(c));
+    let is_divider = || line.chars().all(|c| "-=_*⸻─".contains(c)) && line.chars().count() > 2;
     let is_pictogram =
         |c: char| matches!(c, '\u{2705}'..='\u{27bf}' | '\u{1f300}'..='\u{1faff}' | '⭐' | '⚠' | '⚡');
-    line.matches("**").nth(1).is_some()
+    line.contains("**") && line.matches("**").nth(1).is_some()
         || is_table()
         || has_cells()
         || is_divider()
@@ -185,14 +186,15 @@ fn is_printed(line: &str) -> bool {
     // `Feb 8 21:51:50` begins with a month, and `Date: Sun Feb 8 21:51:50` with a label.
     let has_time = || {
         let mut words = line.split_whitespace().take(5).enumerate();
-        words.any(|(at, word)| is_time(word.trim_start_matches(['[', '(']), at < 3))
+        line.contains([':', '-'])
+            && words.any(|(at, word)| is_time(word.trim_start_matches(['[', '(']), at < 3))
     };
     // `TypeError: x is undefined`, `java.io.IOException: …`
     let is_error = first.ends_with("Error:") || first.ends_with("Exception:");
     // Encoded data: no word is as long.
     let is_encoded = || {
-        line.split_whitespace()
-            .any(|word| word.is_ascii() && word.len() > MAX_WORD_BYTES)
+        let is_long = |word: &str| word.len() > MAX_WORD_BYTES && word.is_ascii();
+        line.len() > MAX_WORD_BYTES && line.split_whitespace().any(is_long)
     };
     is_error
         || is_encoded()
@@ -213,8 +215,9 @@ fn is_printed(line: &str) -> bool {
 
 /// Whether a line has columns, as programs align them: `name     size     date`.
 fn has_columns(line: &str) -> bool {
-    let cells = line.split("   ").filter(|cell| !cell.trim().is_empty());
-    cells.count() > 2 && !line.contains(|c| c > '\u{2e80}')
+    const GAP: &str = "   ";
+    let cells = || line.split(GAP).filter(|cell| !cell.trim().is_empty());
+    line.contains(GAP) && cells().count() > 2 && !line.contains(|c| c > '\u{2e80}')
 }
 
 /// Whether a line begins with the prompt of a shell: `PS C:\work> ls`, `C:\work>ls`, `root@host:~# ls`, `me@host dir % ls`.
@@ -236,7 +239,8 @@ fn is_prompt(line: &str) -> bool {
 fn is_pair(line: &str) -> bool {
     let name = line.strip_prefix('"').and_then(|rest| rest.split_once('"'));
     let is_first = name.is_some_and(|(_, value)| value.trim_start().starts_with(':'));
-    is_first || before_paste(line).matches("\":").nth(1).is_some()
+    const ENDS: &str = "\":";
+    is_first || line.contains(ENDS) && before_paste(line).matches(ENDS).nth(1).is_some()
 }
 
 /// Whether a line is a command for a shell, and not a sentence about one: `git status shows the page`.
@@ -256,7 +260,7 @@ fn is_frame(line: &str) -> bool {
         return true;
     }
     let mut words = line.split_whitespace().skip_while(|word| *word != "@");
-    words.nth(1).is_some_and(is_place)
+    line.contains('@') && words.nth(1).is_some_and(is_place)
 }
 
 pub(super) fn is_fence(line: &str) -> bool {
@@ -281,6 +285,10 @@ pub(super) fn before_paste(line: &str) -> &str {
     /// Minimum number of words of a sentence, which tell it from code.
     const MIN_WORDS: usize = 4;
     let is_sentence = |at: &usize| line[..*at].split_whitespace().count() >= MIN_WORDS;
+    // Most lines have none of them.
+    if line.is_ascii() && memchr::memchr2(b'<', b'{', line.as_bytes()).is_none() {
+        return line;
+    }
     let html = line.find(" <").filter(|_| is_code_end(line));
     let code = html.or_else(|| line.find("{\"")).filter(is_sentence);
     let prompt = line.find('❯');
