@@ -94,6 +94,8 @@ fn picked(typed: &str) -> Option<(&str, Pick)> {
     /// Maximum size in bytes of a sentence with a choice, and of a message that may repeat the words of an alternative.
     const MAX_PICK_BYTES: usize = 400;
     const MAX_WORDS_BYTES: usize = 60;
+    /// Number of clauses that may choose.
+    const MAX_CLAUSES: usize = 2;
     let line = typed.trim().lines().next()?.trim();
     // A sentence of the prose has no fewer than four bytes.
     let sentence = sentences(line)
@@ -105,22 +107,23 @@ fn picked(typed: &str) -> Option<(&str, Pick)> {
     if is_item || sentence.len() > MAX_PICK_BYTES || requests::is_question(&small) {
         return None;
     }
-    let clauses: Vec<&str> = clauses(&small).collect();
-    let mut first = clauses.iter().take(2);
+    let clauses: Vec<&str> = clauses(&small).take(MAX_CLAUSES).collect();
     let is_only = clauses.len() == 1 && sentence.len() == typed.trim().len();
-    let choice = first.find_map(|clause| chosen(clause, clauses.len() == 1));
+    let choice = clauses
+        .iter()
+        .find_map(|clause| chosen(clause, clauses.len() == 1));
     let declines = || {
-        let words = words_of(clauses.first()?);
-        let first = words.first()?;
-        let is_short =
-            WORDS.declines.contains(first) && words.iter().all(|word| is_beside(word) || word == first);
+        let mut words = words_of(clauses.first()?);
+        let first = words.next()?;
+        let is_short = WORDS.declines.contains(&first) && words.all(|word| is_beside(word) || word == first);
         is_short.then_some(Pick::Declines)
     };
     let words = || {
-        let left = words_of(&small).into_iter().filter(|word| !is_beside(word));
+        let left = words_of(&small).filter(|word| !is_beside(word));
         let left: Vec<String> = left.map(str::to_owned).collect();
-        (is_only && small.len() <= MAX_WORDS_BYTES && !left.is_empty()).then_some(Pick::Words(left))
+        (!left.is_empty()).then_some(Pick::Words(left))
     };
+    let words = || (is_only && small.len() <= MAX_WORDS_BYTES).then(words).flatten();
     Some((sentence, choice.or_else(declines).or_else(words)?))
 }
 
@@ -139,15 +142,15 @@ fn chosen(clause: &str, is_alone: bool) -> Option<Pick> {
     /// Maximum number of characters of a choice in a language without spaces.
     const MAX_CHARS: usize = 10;
     let words = words_of(clause);
-    let mut left = words.iter().filter(|word| !is_beside(word) || is_ordinal(word));
+    let mut left = words.clone().filter(|word| !is_beside(word) || is_ordinal(word));
     let (word, others) = (left.next(), left.next());
     if let Some(word) = word.filter(|_| others.is_none()) {
-        let may_count = is_alone || words.len() > 1;
-        let place = WORDS.ordinals.iter().position(|all| all.contains(word));
+        let may_count = is_alone || words.clone().nth(1).is_some();
+        let place = WORDS.ordinals.iter().position(|all| all.contains(&word));
         match place {
             Some(place) if may_count => return Some(Pick::Place(place)),
-            _ if WORDS.last.contains(word) && may_count => return Some(Pick::Last),
-            _ if is_label(word) => return Some(Pick::Label((*word).to_owned())),
+            _ if WORDS.last.contains(&word) && may_count => return Some(Pick::Last),
+            _ if is_label(word) => return Some(Pick::Label(word.to_owned())),
             _ => {}
         }
     }
@@ -171,11 +174,9 @@ fn chosen(clause: &str, is_alone: bool) -> Option<Pick> {
     }
 }
 
-fn words_of(small: &str) -> Vec<&str> {
+fn words_of(small: &str) -> impl Iterator<Item = &str> + Clone {
     let words = small.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '-')));
-    words
-        .filter(|word| word.contains(char::is_alphanumeric))
-        .collect()
+    words.filter(|word| word.contains(char::is_alphanumeric))
 }
 
 fn is_ordinal(word: &str) -> bool {
@@ -195,7 +196,7 @@ impl Pick {
         let named = |words: &[String]| {
             let asked = between()?;
             let small = lower(asked);
-            let known = words_of(&small);
+            let known: Vec<&str> = words_of(&small).collect();
             let is_known = |word: &String| known.contains(&&**word);
             words.iter().all(is_known).then(|| shown(asked))
         };
@@ -221,7 +222,7 @@ fn shown(words: &str) -> String {
 
 /// The sentences of a line that name an option, and its first one if the line has a number.
 fn references(line: &str) -> Vec<Reference<'_>> {
-    let numbered = sentences(line).next().zip(number(line));
+    let numbered = number(line).and_then(|label| Some((sentences(line).next()?, label)));
     let numbered = numbered.map(|(sentence, label)| Reference {
         sentence,
         label,
@@ -241,7 +242,8 @@ fn references(line: &str) -> Vec<Reference<'_>> {
 /// The letter or number of the option that a sentence names, in lower case: `a`.
 fn option(sentence: &str) -> Option<String> {
     let small = lower(sentence);
-    let mut named = WORDS.labels.iter().filter_map(|label| {
+    let labels = WORDS.labels.iter().filter(|label| small.contains(**label));
+    let mut named = labels.filter_map(|label| {
         let after = small.split_once(label)?.1.trim_start();
         let end = after
             .find(|c: char| !c.is_ascii_alphanumeric())
