@@ -43,7 +43,7 @@ use regex::Regex;
 use crate::text::{cost, json};
 use matches::Matches;
 pub use names::is_credential_header;
-pub use prose::is_asked_for;
+pub use prose::{is_asked_for, may_be_asked_for};
 
 /// Minimum length of text to search, in bytes: the shortest credential.
 const SHORTEST: usize = 8;

@@ -60,17 +60,22 @@ pub(super) fn at(start: usize, end: usize, name: SecretName, found: &mut Matches
     }
 }
 
-/// Whether a message is the secret that the model asked for with its last words: a word, or a few with digits or signs.
+/// Whether a message may be a secret that the model asked for: a word, or a few with digits or signs.
+pub fn may_be_asked_for(text: &str) -> bool {
+    const MAX_WORDS: usize = 4;
+    let words: Vec<&str> = text.split_whitespace().take(MAX_WORDS + 1).collect();
+    let is_mixed = |word: &&str| word.contains(|c: char| c.is_ascii_digit() || "!@#$%^&*+=".contains(c));
+    match words[..] {
+        [word] => (3..=VALUE).contains(&word.len()) && !word.contains(['/', '\\']) && !word.ends_with('?'),
+        [_, _, ..] => words.len() <= MAX_WORDS && words.iter().any(is_mixed),
+        [] => false,
+    }
+}
+
+/// Whether a message is the secret that the model asked for with its last words.
 pub fn is_asked_for(text: &str, asked: &str) -> bool {
     const MAX_ASKED: usize = 400;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let is_mixed = |word: &&str| word.contains(|c: char| c.is_ascii_digit() || "!@#$%^&*+=".contains(c));
-    let is_bare = match words[..] {
-        [word] => (3..=VALUE).contains(&word.len()) && !word.contains(['/', '\\']) && !word.ends_with('?'),
-        [_, _, ..] => words.len() <= 4 && words.iter().any(is_mixed),
-        [] => false,
-    };
-    if !is_bare {
+    if !may_be_asked_for(text) {
         return false;
     }
     let small = asked[ceil(asked, asked.len().saturating_sub(MAX_ASKED))..].to_lowercase();

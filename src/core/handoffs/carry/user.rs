@@ -97,8 +97,7 @@ impl UserMessages {
             if !own.is_empty() {
                 answered = answer.take();
                 let text = own.join("\n");
-                let asked = answered.as_ref().filter(|_| !requests::is_reply(&text));
-                let is_secret = asked.is_some_and(|asked| redact::is_asked_for(&text, &last_text(asked)));
+                let is_secret = answered.as_ref().is_some_and(|asked| is_secret(&text, asked));
                 let own = if is_secret {
                     vec![redact::mark("password")]
                 } else {
@@ -188,6 +187,13 @@ fn find_quoted(transcript: &Transcript<'_>, others: &[(usize, Span)], messages: 
     }
 }
 
+/// Whether a message is a secret that the model asked for.
+fn is_secret(text: &str, asked: &TranscriptTurn<'_>) -> bool {
+    redact::may_be_asked_for(text)
+        && !requests::is_reply(text)
+        && redact::is_asked_for(text, &last_text(asked))
+}
+
 fn last_text(turn: &TranscriptTurn<'_>) -> String {
     let mut texts = turn.parts().into_iter().rev().filter_map(|part| part.speech());
     let last = texts.find(|text| !text.trim().is_empty());
@@ -205,6 +211,9 @@ fn is_after_summary(turn: &TranscriptTurn<'_>) -> bool {
 fn without_sentinels(text: &str) -> String {
     /// Maximum size in bytes of an id with the brackets after it.
     const MAX_ID_BYTES: usize = 64;
+    if !text.contains(SENTINEL) {
+        return text.to_owned();
+    }
     let is_block = |below: &str| below.trim_start().starts_with("*Handed over");
     // Searched once only, because the text may have any number of beginnings without an end.
     let last_end = text.rfind(SENTINEL_ENDS).unwrap_or_default();
