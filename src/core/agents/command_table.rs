@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::text::phrases::Beginnings;
 use crate::text::table;
 
 /// Purpose of a command.
@@ -130,8 +131,8 @@ pub(super) struct ShellWords {
     pub(super) git_prints: Vec<&'static str>,
     pub(super) git_names: Vec<&'static str>,
     pub(super) alike: Vec<&'static str>,
-    pub(super) git_complaints: Vec<&'static str>,
-    pub(super) git_failures: Vec<&'static str>,
+    pub(super) git_complaints: Beginnings,
+    pub(super) git_failures: Beginnings,
     pub(super) git_successes: Vec<NamedWords>,
     pub(super) git_idle: Vec<NamedWords>,
     pub(super) quiet: Vec<&'static str>,

@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use super::commands::without_git_directories;
 use crate::text::cut::cut;
-use crate::text::phrases::Wordings;
+use crate::text::phrases::{Beginnings, Wordings};
 use crate::text::table;
 
 /// Lists of `outcomes.toml`, which explains each of them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(super) struct OutcomeWordings {
-    not_run: Vec<&'static str>,
+    not_run: Beginnings,
     changed: Wordings,
     unchanged: Wordings,
     made: Wordings,
@@ -76,9 +76,16 @@ pub fn output(text: &str) -> &str {
 pub fn is_cut(text: &str) -> bool {
     /// Number of lines at the end that report it.
     const LAST: usize = 12;
-    let mut last = text.lines().rev().take(LAST);
     WORDINGS.shortened.iter().any(|words| text.contains(words))
-        || last.any(|line| WORDINGS.cut_off.occur_in(line))
+        || WORDINGS.cut_off.occur_in(last_lines(text, LAST))
+}
+
+/// The last lines of a string.
+fn last_lines(text: &str, count: usize) -> &str {
+    let lines = text.strip_suffix('\n').unwrap_or(text);
+    let mut breaks = memchr::memrchr_iter(b'\n', lines.as_bytes());
+    let start = breaks.nth(count - 1).map_or(0, |at| at + 1);
+    &text[start..]
 }
 
 /// Whether a program reports that a server did not answer.
@@ -103,8 +110,11 @@ pub fn script(output: &str) -> Option<&str> {
 
 /// Whether a result reports that the call did not run.
 pub fn is_not_run(text: &str) -> bool {
-    let text = text.trim_start().trim_start_matches("<tool_use_error>");
-    WORDINGS.not_run.iter().any(|words| text.starts_with(words))
+    let mut text = text.trim_start();
+    while let Some(inside) = text.strip_prefix("<tool_use_error>") {
+        text = inside;
+    }
+    WORDINGS.not_run.begin(text)
 }
 
 /// Whether a result begins with words of the one kind or of the other; `None` for neither or both.
@@ -182,7 +192,8 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
         let name = name.filter(|name| is_name(name));
         name.map(|name| GitReport::Branch(name.to_owned()))
     };
-    for line in lines.take(LINES) {
+    let may_report = shows_status || moves || commits;
+    for line in lines.take(if may_report { LINES } else { 0 }) {
         if shows_status {
             found.extend(branch(status_branch(line)));
             if line.starts_with("nothing to commit, working tree clean") {

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::user_shell;
+use crate::text::phrases::Beginnings;
 use crate::text::table;
 
 /// Kind of a user-role message.
@@ -43,7 +44,7 @@ pub const PINNED_ENDS: &str = "</pinned>\n\n";
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct BeginningRow {
     kind: UserText,
-    texts: Vec<&'static str>,
+    texts: Beginnings,
 }
 
 static BEGINNINGS: LazyLock<Vec<BeginningRow>> = LazyLock::new(|| table::rows(include_str!("wordings.toml")));
@@ -93,7 +94,7 @@ pub fn is_answer_placeholder(text: &str) -> bool {
 /// Kind of a user-role message, by its beginning. `tags` are further beginnings of a harness's messages.
 pub(super) fn user_text(text: &str, tags: &[String]) -> UserText {
     let text = text.trim_start();
-    let begins = |row: &&BeginningRow| row.texts.iter().any(|begins| text.starts_with(begins));
+    let begins = |row: &&BeginningRow| row.texts.begin(text);
     match BEGINNINGS.iter().find(begins) {
         Some(row) => row.kind,
         None if user_shell::read(text, false).is_some() => UserText::UserShell,
@@ -145,7 +146,8 @@ fn before_blocks<'a>(text: &'a str, tags: &[&str]) -> &'a str {
     // Several blocks may follow each other, in any order.
     'blocks: loop {
         for tag in tags {
-            let inside = rest.trim_end().strip_suffix(&*format!("</{tag}>"));
+            let inside = rest.trim_end().strip_suffix('>');
+            let inside = inside.and_then(|rest| rest.strip_suffix(tag)?.strip_suffix("</"));
             let begins = inside
                 .and_then(|inside| memchr::memmem::rfind(inside.as_bytes(), format!("<{tag}>").as_bytes()));
             if let Some(at) = begins {

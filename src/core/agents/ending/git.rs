@@ -3,6 +3,7 @@
 use crate::agents::command_table::{NamedWords, WORDS};
 use crate::agents::commands;
 use crate::agents::outcomes::names_commit;
+use crate::text::phrases::Beginnings;
 
 /// The lines of an output. PowerShell puts the name of the program before the first line of its errors.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
@@ -12,11 +13,13 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether git reports a failure in the output of a line.
 pub(super) fn complains(command: &str, text: &str) -> bool {
-    command.contains("git ") && has_line(text, &WORDS.git_complaints)
+    command.contains(PROGRAM) && has_line(text, &WORDS.git_complaints)
 }
 
-fn has_line(text: &str, begins: &[&str]) -> bool {
-    lines(text).any(|line| self::begins(line, begins))
+const PROGRAM: &str = "git ";
+
+fn has_line(text: &str, beginnings: &Beginnings) -> bool {
+    lines(text).any(|line| beginnings.begin(line))
 }
 
 fn begins(line: &str, with: &[&str]) -> bool {
@@ -37,13 +40,15 @@ pub(crate) struct GitEnds {
 impl GitEnds {
     /// Reads the output of a line. If git complains, it only shows commits.
     pub(super) fn read(command: &str, text: &str) -> Self {
-        if !command.contains("git ") {
+        if !command.contains(PROGRAM) {
             return Self::default();
         }
         let command = &*commands::without_git_directories(command);
+        let ran: Vec<&str> = command.split(PROGRAM).skip(1).collect();
+        // The words may also be part of a message, and then count once more.
+        let runs_of = |row: &NamedWords| ran.iter().filter(|after| after.starts_with(row.name)).count();
         let succeeds = |row: &NamedWords| {
-            // The words may also be part of a message, and then count once more.
-            let ran = command.matches(&format!("git {}", row.name)).count();
+            let ran = runs_of(row);
             let says = |line: &&str| match row.words[..] {
                 [] => names_commit(line),
                 ref words => begins(line, words) || row.name == "push" && updates_ref(line),
@@ -53,10 +58,10 @@ impl GitEnds {
             (is_said || is_commit && shows_commit(command, text)) && (is_commit || !complains(command, text))
         };
         let is_idle = |row: &NamedWords| {
-            let ran = command.matches(&format!("git {}", row.name)).count();
+            let ran = runs_of(row);
             ran > 0 && lines(text).filter(|line| begins(line, &row.words)).count() >= ran
         };
-        let is_only = command.matches("git ").count() == 1 && !command.contains("git log");
+        let is_only = ran.len() == 1 && !command.contains("git log");
         Self {
             succeeded: bits(&WORDS.git_successes, succeeds),
             has_failed: is_only && has_line(text, &WORDS.git_failures),

@@ -196,7 +196,7 @@ fn only_lacks_program(text: &str) -> bool {
 /// Removes colors, margins and double spaces from a line.
 fn plain(line: &str) -> Cow<'_, str> {
     let line = line.trim();
-    if !line.contains(['\u{1b}', '\t']) && !line.contains("  ") {
+    if memchr::memchr2(b'\x1b', b'\t', line.as_bytes()).is_none() && !line.contains("  ") {
         return Cow::Borrowed(line);
     }
     let mut out = String::with_capacity(line.len());
