@@ -61,16 +61,19 @@ pub fn asked(tool: &str, arguments: &Value) -> Option<BackgroundCall> {
             reads_file: true,
         });
     }
-    let chars = arguments.get("chars").and_then(Value::as_str);
     let stops = STOPS.contains(&tool);
+    if !stops && !TOOLS.contains(&tool) {
+        return None;
+    }
     let id = NAMES.iter().find_map(|name| arguments.get(name))?;
     let id = match id {
         Value::String(id) => id.clone(),
         Value::Number(id) => id.to_string(),
         _ => return None,
     };
+    let chars = arguments.get("chars").and_then(Value::as_str);
     let is_interrupt = chars.is_some_and(|chars| chars.contains('\u{3}'));
-    (stops || TOOLS.contains(&tool)).then_some(BackgroundCall {
+    Some(BackgroundCall {
         id,
         stops: stops || is_interrupt,
         reads_file: false,
@@ -79,15 +82,16 @@ pub fn asked(tool: &str, arguments: &Value) -> Option<BackgroundCall> {
 
 /// Identity of the command whose whole output a call reads: `…/tasks/b1.output`.
 fn output_file<'a>(tool: &str, arguments: &'a Value) -> Option<&'a str> {
-    let is_part = ["offset", "limit"]
-        .iter()
-        .any(|name| arguments.get(name).is_some());
-    let path = arguments
-        .get("file_path")
-        .filter(|_| tool == "Read" && !is_part)?;
-    let (directory, name) = path.as_str()?.rsplit_once(['/', '\\'])?;
+    if tool != "Read" {
+        return None;
+    }
+    let (directory, name) = arguments.get("file_path")?.as_str()?.rsplit_once(['/', '\\'])?;
+    let is_part = || {
+        let mut names = ["offset", "limit"].iter();
+        names.any(|name| arguments.get(name).is_some())
+    };
     name.strip_suffix(".output")
-        .filter(|_| directory.ends_with("tasks"))
+        .filter(|_| directory.ends_with("tasks") && !is_part())
 }
 
 /// The end of a command in the background, as Claude Code reports it.

@@ -110,8 +110,8 @@ pub fn of_call(
     });
     let found = paths.chain(words).filter_map(|(path, command)| {
         Some(SecretFile {
-            path: path.to_owned(),
             kind: kind(path, more)?,
+            path: path.to_owned(),
             usage: match command {
                 Some(command) if commands::is_read_only(command) => SecretUse::Read,
                 Some(command) if is_written(command, path) => SecretUse::Written,

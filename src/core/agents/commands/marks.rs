@@ -19,7 +19,9 @@ pub fn marked_parts(line: &str) -> Vec<LinePart<'_>> {
     let begins = |text: &str| text.as_ptr() as usize - line.as_ptr() as usize;
     let own = |text| str::trim_matches(text, [';', '&', '\n', ' ']);
     let (mut parts, mut mark, mut from) = (Vec::new(), "", 0);
-    for Step { text, joint, .. } in steps(line) {
+    // Most lines print none, and need not be divided.
+    let may_print = PRINTS.iter().any(|name| line.contains(name));
+    for Step { text, joint, .. } in may_print.then(|| steps(line)).into_iter().flatten() {
         let is_whole = matches!(joint, CommandJoint::Then | CommandJoint::And);
         if let Some(next) = printed(text).filter(|_| is_whole && parts.len() + 1 < MAX_PARTS) {
             let line = own(&line[from..begins(text)]);
@@ -32,9 +34,10 @@ pub fn marked_parts(line: &str) -> Vec<LinePart<'_>> {
     parts
 }
 
+const PRINTS: [&str; 3] = ["echo ", "Write-Output ", "Write-Host "];
+
 /// The line that a command prints, if it only prints one that no other program is likely to print.
 fn printed(text: &str) -> Option<&str> {
-    const PRINTS: [&str; 3] = ["echo ", "Write-Output ", "Write-Host "];
     let text = bare(text);
     let text = PRINTS.iter().find_map(|name| text.strip_prefix(name))?.trim();
     let inner = text

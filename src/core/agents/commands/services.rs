@@ -47,7 +47,9 @@ pub fn asks_services(line: &str) -> bool {
         "lsof" | "pgrep" => true,
         _ => false,
     };
-    steps(line).iter().any(|step| asks(bare(step.text)))
+    // Most lines name none of them, and need not be divided.
+    let mut names = HERE.iter().chain(&["lsof", "pgrep"]);
+    names.any(|name| line.contains(name)) && steps(line).iter().any(|step| asks(bare(step.text)))
 }
 
 #[cfg(test)]

@@ -48,10 +48,12 @@ pub(super) fn step_looks(command: &str) -> bool {
                 .any(|word| word.starts_with("-i") || word.starts_with("--in-place"));
         return !has(&row.words) && !in_place;
     }
-    match (name, purpose(command)) {
-        ("git", _) => git_lists(command) || rest.first().is_some_and(|word| WORDS.git_looks.contains(word)),
+    if name == "git" {
+        return git_lists(command) || rest.first().is_some_and(|word| WORDS.git_looks.contains(word));
+    }
+    match purpose(command) {
         // A script of the project may have other effects.
-        (_, Some(Purpose { of, is_own: false })) if of.verifies() => {
+        Some(Purpose { of, is_own: false }) if of.verifies() => {
             !(WORDS.rewrites.contains(&name) || has(&WORDS.rewrites)) || has(&WORDS.checks)
         }
         _ => WORDS.looks.contains(&name) || command.trim().is_empty(),

@@ -116,7 +116,11 @@ pub(super) fn bare(command: &str) -> &str {
             rest = value[quoted.unwrap_or(word.len() - name.len() - 1)..].trim_start();
             continue;
         }
-        let mut prefixes = WORDS.prefixes.iter().filter(|prefix| prefix.starts_with(word));
+        let first = word.bytes().next();
+        let mut prefixes = WORDS
+            .prefixes
+            .iter()
+            .filter(|prefix| prefix.bytes().next() == first);
         match prefixes.find_map(|prefix| after_words(rest, prefix)) {
             Some(tail) => rest = tail,
             None => return rest,
