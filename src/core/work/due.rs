@@ -30,7 +30,12 @@ pub(super) fn due_again(
     };
     let recurs = |(turn, _): &&(usize, HashSet<String>)| *turn < last_work && !changes(*turn);
     let mut due: HashSet<usize> = requests.iter().filter(recurs).map(|(turn, _)| *turn).collect();
-    for turn in turns.iter().filter(|_| !requests.is_empty()) {
+    let first = requests
+        .iter()
+        .map(|(turn, _)| *turn)
+        .min()
+        .unwrap_or(turns.len());
+    for turn in turns.iter().filter(|turn| turn.n > first) {
         let said = words(&turn.user_text());
         let again = requests
             .iter()

@@ -64,6 +64,10 @@ struct OpenFailure<'i> {
     is_traceable: bool,
     /// The command that the line is for, if that does not check anything.
     aim: Option<String>,
+    /// Whether the shell could not read its line.
+    is_misread: bool,
+    /// Whether the line is a program for an interpreter.
+    is_program: bool,
     /// The turn since which it is unknown whether the command still fails.
     unknown_since: Option<usize>,
     /// Number of successful edits since, if this is an edit.
@@ -72,7 +76,10 @@ struct OpenFailure<'i> {
 
 impl<'i> OpenFailure<'i> {
     fn of_call(failed: CompletedCall<'i>) -> Self {
+        let command = failed.call.command.as_deref();
         Self {
+            is_misread: command.is_some() && is_misread(failed.outcome),
+            is_program: command.is_some_and(commands::is_program),
             failed,
             directory: ShellPlace::default(),
             keys: Vec::new(),
@@ -161,7 +168,7 @@ impl<'i> OpenFailure<'i> {
     /// A line that its shell could not read ran nothing, and an edit is over if its file was changed or others followed.
     fn is_overtaken_by(&mut self, done: &CompletedCall<'_>) -> bool {
         let call = self.failed.call;
-        if done.call.command.is_some() && call.command.is_some() && is_misread(self.failed.outcome) {
+        if done.call.command.is_some() && self.is_misread {
             return true;
         }
         if done.outcome.is_error() || !is_edit(call) {
@@ -215,6 +222,11 @@ impl<'i> OpenFailure<'i> {
 }
 
 impl<'i> Failures<'i> {
+    /// Whether a later line may have the aim of one of them.
+    pub(crate) fn have_aims(&self) -> bool {
+        self.0.iter().any(|failure| failure.aim.is_some())
+    }
+
     /// Applies a line of a shell, whether it failed or not.
     pub(crate) fn apply_line(&mut self, line: &CompletedCall<'i>, shell: &ShellLine<'_, '_>) {
         let has_failed = line.outcome.is_error();
@@ -325,9 +337,7 @@ impl<'i> Failures<'i> {
     /// Ends a turn with the model's report, which is about the result and not about each attempt.
     pub(crate) fn report(&mut self, report: &str) {
         self.0.retain(|failure| {
-            let call = failure.failed.call;
-            let is_program = || call.command.as_deref().is_some_and(commands::is_program);
-            !is_edit(call) && (!is_program() || failure.is_remembered(report))
+            !is_edit(failure.failed.call) && (!failure.is_program || failure.is_remembered(report))
         });
     }
 

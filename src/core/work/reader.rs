@@ -132,7 +132,11 @@ impl MessageReader<'_> {
         }
         let message = IndexedMessage {
             role: turn.role,
-            time: turn.time().map(str::to_owned),
+            time: self
+                .settings
+                .quotes
+                .then(|| turn.time().map(str::to_owned))
+                .flatten(),
             items,
             summary_before,
             ended,

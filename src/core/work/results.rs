@@ -36,7 +36,9 @@ impl MessageReader<'_> {
                 .filter(|call| call.stays && call.kind == ToolKind::Shell)
                 .and_then(|_| surroundings::moved_to(text))
                 .map(|path| self.clean(path)),
-            unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(text),
+            // A single command has no other that prepares it.
+            unprepared: command.is_some_and(|line| line.contains(['&', '|', ';', '\n']))
+                && outcomes::is_unprepared(text),
             changed,
             made: match kind {
                 ToolKind::Write | ToolKind::Edit => outcomes::made(text),

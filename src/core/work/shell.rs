@@ -64,7 +64,7 @@ impl<'i> TranscriptWalk<'i> {
         // These commands follow one that prepares them. It failed, so they did not run, or ran elsewhere.
         runs.retain(|run| !(outcome.unprepared && run.is_chained));
         let keyed = self.keyed(&runs, &begins);
-        let has_worked = outcome.failed == Some(false);
+        let may_mend = outcome.failed == Some(false) && self.failures.have_aims();
         let serves = |keyed: &&KeyedCommand<'_, '_>| {
             let is_up = matches!(keyed.run.end(&end), RunEnd::Passed | RunEnd::Running);
             // A command that was stopped in the background had run until then.
@@ -73,7 +73,7 @@ impl<'i> TranscriptWalk<'i> {
         };
         let program = |keyed: &KeyedCommand<'_, '_>| Some(keyed.key.name.split(' ').next()?.to_owned());
         let line = ShellLine {
-            aim: aim_of(call, &keyed).filter(|_| has_worked),
+            aim: may_mend.then(|| aim_of(call, &keyed)).flatten(),
             has_passed: !keyed.is_empty() && keyed.iter().all(|keyed| keyed.run.end(&end) == RunEnd::Passed),
             serves: keyed.iter().find(serves).and_then(program),
             directory: &begins,
