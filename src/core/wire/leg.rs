@@ -169,9 +169,15 @@ impl HiddenCall {
         }
     }
 
-    /// Arguments as sent back upstream: raw, or `{}` if they were dropped.
+    /// Arguments as a string to send back upstream: raw, or `{}` if they are no JSON object.
+    ///
+    /// Some servers parse the arguments in the whole history, and would refuse every later request.
     pub fn put_back(&self) -> &str {
-        if self.oversize { "{}" } else { &self.arguments }
+        let text = self.arguments.as_bytes();
+        match json::whole(text).is_ok_and(|whole| text[whole.start] == b'{') {
+            true => &self.arguments,
+            false => "{}",
+        }
     }
 }
 
@@ -437,6 +443,17 @@ mod tests {
             ("null", None),
         ] {
             assert_eq!(found(diagnostics), expected, "{diagnostics}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_no_server_can_parse_are_not_sent_back() {
+        let call = |arguments: &str| HiddenCall::whole("c".into(), TOOL_NAME, 0, arguments, 100);
+        for whole in [r#" {"prompt": "a\ud800"}"#, "{}"] {
+            assert_eq!(call(whole).put_back(), whole);
+        }
+        for other in [r#"{"prompt": "Goal"#, r#""Goal""#, "", "{} {}", "[]"] {
+            assert_eq!(call(other).put_back(), "{}", "{other}");
         }
     }
 

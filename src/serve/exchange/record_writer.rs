@@ -173,7 +173,7 @@ pub(super) fn pair(
             heavy::work(weight, || {
                 exchange.app.answers.answer(&RecallCall {
                     tool: call.name(),
-                    arguments: call.put_back(),
+                    arguments: &call.arguments,
                     cut: exchange.plan().cut_part(exchange.fresh),
                 })
             })

@@ -22,15 +22,24 @@ pub fn block(part: &Part) -> Value {
         Part::Redacted => json!({"type": "redacted_thinking"}),
         Part::Text(text) => json!({"type": "text", "text": text}),
         Part::Call { id, name, arguments } => {
-            let mut call = json!({"type": "tool_use", "id": id, "name": name, "input": arguments.value()});
-            if let Arguments::Raw(text) = arguments {
-                call["raw"] = text.clone().into();
-            }
-            call
+            json!({"type": "tool_use", "id": id, "name": name, "input": arguments.value()})
         }
         Part::Block(value) => value.clone(),
         other => panic!("{other:?}"),
     }
+}
+
+/// A block as upstream itself stores it, with arguments that do not parse.
+pub fn held(part: &Part) -> Value {
+    let mut block = block(part);
+    if let Part::Call {
+        arguments: Arguments::Raw(text),
+        ..
+    } = part
+    {
+        block["raw"] = text.clone().into();
+    }
+    block
 }
 
 pub fn result(call: &Part, answer: HiddenResult) -> Value {

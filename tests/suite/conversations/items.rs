@@ -122,10 +122,7 @@ pub fn of_block(role: &str, block: &Value, traits: &Traits) -> Item {
         ("tool_use", _) => Item::Call {
             id: text("id"),
             name: text("name"),
-            arguments: match block.get("raw").filter(|_| traits.raw_arguments) {
-                Some(raw) => raw.clone(),
-                None => block["input"].clone(),
-            },
+            arguments: block.get("raw").unwrap_or(&block["input"]).clone(),
         },
         ("tool_result", _) => Item::Result {
             id: text("tool_use_id"),

@@ -7,7 +7,7 @@ use baton_core::record::HiddenResult;
 use baton_strict::{Arguments, Fault, Part, Reply, Stop};
 use serde_json::{Value, json};
 
-use super::blocks::{block, is_hidden, is_recall, is_thinking, result, scrub, scrubbed, tokens};
+use super::blocks::{block, held, is_hidden, is_recall, is_thinking, result, scrub, scrubbed, tokens};
 use super::drafts::Drafted;
 use super::items::{self, FOUND, Item};
 use super::view::{View, begins_nudge};
@@ -522,7 +522,7 @@ impl Exchange {
     /// Upstream stores the response with all its calls. The next request has the results of those without
     /// effect.
     fn hold(&mut self, reply: &Reply, answered: &[Value]) {
-        self.view.say(reply.parts.iter().map(block).collect());
+        self.view.say(reply.parts.iter().map(held).collect());
         self.view.paired = true;
         self.view.owed.extend(answered.iter().cloned());
         let told = |id: &Value| answered.iter().any(|result| result["tool_use_id"] == *id);

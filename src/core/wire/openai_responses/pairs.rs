@@ -14,13 +14,15 @@ use crate::wire::view::{self, Role, TurnChange, TurnPartKind, View};
 
 use super::item::{BY_ITEM, ResponsesItem};
 
-/// Serializes a hidden call: upstream's own item, or one built from the collected arguments.
+/// Serializes a hidden call: upstream's own item if its arguments parse, or one built from the collected arguments.
 pub(super) fn hidden_call(call: &HiddenCall) -> String {
-    if let Some(raw) = call.raw.as_deref().filter(|_| call.complete) {
+    let arguments = call.put_back();
+    let raw = call.raw.as_deref().filter(|_| call.complete);
+    if let Some(raw) = raw.filter(|_| arguments == call.arguments) {
         return raw.to_owned();
     }
     let (id, name) = (json::quote(&call.id), call.name());
-    let arguments = json::quote(call.put_back());
+    let arguments = json::quote(arguments);
     format!(
         r#"{{"type":"function_call","status":"completed","call_id":{id},"name":"{name}","arguments":{arguments}}}"#
     )

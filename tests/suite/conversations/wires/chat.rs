@@ -36,7 +36,6 @@ pub const CHAT: WireProfile = WireProfile {
     transcript: "messages",
     traits: Traits {
         text_first: true,
-        raw_arguments: true,
         ..Traits::DEFAULT
     },
 };

@@ -58,8 +58,6 @@ pub struct Traits {
     pub text_first: bool,
     /// Calls have ids that agents send back.
     pub ids: bool,
-    /// Invalid arguments are sent back unchanged, not as an empty object.
-    pub raw_arguments: bool,
     /// A message with only thinking is not valid.
     pub thought_is_content: bool,
     /// Agents never join separate text parts.
@@ -86,7 +84,6 @@ impl Traits {
         thoughts: false,
         text_first: false,
         ids: true,
-        raw_arguments: false,
         thought_is_content: false,
         apart: false,
         counts_parts: false,

@@ -36,7 +36,6 @@ pub const OLLAMA: WireProfile = WireProfile {
     transcript: "messages",
     traits: Traits {
         ids: false,
-        raw_arguments: false,
         one_string: true,
         ..chat::CHAT.traits
     },

@@ -35,7 +35,6 @@ pub const RESPONSES: WireProfile = WireProfile {
     transcript: "input",
     traits: Traits {
         thoughts: true,
-        raw_arguments: true,
         thought_is_content: true,
         apart: true,
         counts_parts: true,

@@ -43,6 +43,17 @@ fn a_reply_is_read() {
     assert!(read(&Bytes::from_static(b"{\"error\":{}}")).is_none());
 }
 
+/// Some servers parse the arguments in the history.
+#[test]
+fn a_call_that_does_not_parse_is_sent_back_without_arguments() {
+    let mut called = hidden("fc_h", "h");
+    called["arguments"] = "{\"prompt\": \"Goal".into();
+    let report = WIRE.reply(&View::empty(WIRE.id()), &reply("resp_1", json!([called])), WATCH);
+    let sent = (WIRE.functions.hidden_call)(&report.unwrap().hidden[0]);
+    let sent: Value = serde_json::from_str(&sent).unwrap();
+    assert_eq!((&sent["call_id"], &sent["arguments"]), (&"h".into(), &"{}".into()));
+}
+
 #[test]
 fn one_leg_ends_with_its_sentinel_or_without_its_call() {
     let mark = format!("[[handoff-resume:{ID}]]");
