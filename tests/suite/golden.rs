@@ -222,12 +222,12 @@ fn reply_merges(f: &Directory) {
         Leg {
             body: first,
             report,
-            then: Some(shown(f.0)),
+            then: vec![shown(f.0)],
         },
         Leg {
             report: f.0.reply(&View::empty(f.0.id()), &second, WATCH).unwrap(),
             body: second,
-            then: None,
+            then: Vec::new(),
         },
     ];
     let joined: Value = serde_json::from_slice(&f.0.join(&legs, None, Ending::Own)).unwrap();

@@ -75,7 +75,7 @@ fn leg(wire: &Wire, body: &Bytes, then: Option<&str>) -> Option<Leg> {
     Some(Leg {
         report: wire.reply(&View::empty(wire.id()), body, WATCH)?,
         body: body.clone(),
-        then: then.map(str::to_owned),
+        then: then.map(str::to_owned).into_iter().collect(),
     })
 }
 
@@ -103,12 +103,12 @@ fn replies_remain_valid_json(wire: &Wire) {
             }
         };
         let alone = Leg {
-            then: None,
+            then: Vec::new(),
             ..first.clone()
         };
         let other = leg(wire, &good, None).unwrap();
         let before = Leg {
-            then: Some("told".into()),
+            then: vec!["told".into()],
             ..other.clone()
         };
         let chains = [

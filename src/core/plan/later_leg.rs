@@ -10,8 +10,18 @@ use crate::rewrite::{Cut, Rewrite, RewriteOutcome};
 /// First pause. Each further attempt doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Maximum pause. Beyond it the response ends with its sentinel, and the agent's next request continues.
+/// Maximum pause that baton chooses itself.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Retries of later legs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Maximum retries of one leg.
+    pub retries: u32,
+    /// Maximum sum of the pauses in one response. Beyond it the response ends with its sentinel, and the agent's
+    /// next request continues.
+    pub pauses: Duration,
+}
 
 /// Request of a later leg.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,18 +113,24 @@ pub fn is_retryable(status: u16) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LegAttempts {
     failed: u32,
-    retries: u32,
+    policy: RetryPolicy,
+    /// Sum of the pauses so far.
+    paused: Duration,
 }
 
 impl LegAttempts {
-    /// Creates the attempts of a leg that may be sent again `retries` times.
-    pub(crate) fn new(retries: u32) -> Self {
-        Self { failed: 0, retries }
+    /// Creates the attempts of the first leg.
+    pub(crate) fn new(policy: RetryPolicy) -> Self {
+        Self {
+            failed: 0,
+            policy,
+            paused: Duration::ZERO,
+        }
     }
 
-    /// Creates the attempts of the next leg, with as many retries.
+    /// Creates the attempts of the next leg of the same response, with as many retries.
     pub(crate) fn of_next_leg(self) -> Self {
-        Self::new(self.retries)
+        Self { failed: 0, ..self }
     }
 
     /// Number of failed attempts.
@@ -129,7 +145,12 @@ impl LegAttempts {
         // Upstream knows best when it accepts requests again.
         let pause = requested.unwrap_or_else(|| backoff(self.failed));
         self.failed += 1;
-        (self.failed <= self.retries && pause <= LONGEST_PAUSE).then_some(pause)
+        let paused = self.paused.saturating_add(pause);
+        if self.failed > self.policy.retries || paused > self.policy.pauses {
+            return None;
+        }
+        self.paused = paused;
+        Some(pause)
     }
 }
 
@@ -144,15 +165,33 @@ mod tests {
 
     #[test]
     fn tries_are_counted_together_and_pauses_grow() {
-        let mut tries = LegAttempts::new(3);
+        let policy = RetryPolicy {
+            retries: 3,
+            pauses: Duration::from_secs(90),
+        };
+        let mut tries = LegAttempts::new(policy);
         let requested = Some(Duration::ZERO);
         assert_eq!(tries.fail(None), Some(FIRST_PAUSE));
         assert_eq!(tries.fail(requested), requested);
         assert_eq!(tries.fail(None), Some(4 * FIRST_PAUSE));
         assert_eq!(tries.fail(None), None);
         assert_eq!(tries.of_next_leg().fail(None), Some(FIRST_PAUSE));
-        assert_eq!(LegAttempts::new(0).fail(None), None);
-        assert_eq!(LegAttempts::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
+        let none = RetryPolicy { retries: 0, ..policy };
+        assert_eq!(LegAttempts::new(none).fail(None), None);
+    }
+
+    #[test]
+    fn the_pauses_of_a_response_have_a_limit() {
+        let minute = Some(LONGEST_PAUSE);
+        let mut tries = LegAttempts::new(RetryPolicy {
+            retries: 9,
+            pauses: 2 * LONGEST_PAUSE,
+        });
+        assert_eq!(tries.fail(Some(3 * LONGEST_PAUSE)), None);
+        assert_eq!(tries.fail(minute), minute);
+        let mut next = tries.of_next_leg();
+        assert_eq!(next.fail(minute), minute);
+        assert_eq!(next.fail(minute), None);
     }
 
     #[test]

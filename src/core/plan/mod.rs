@@ -37,7 +37,7 @@ pub use self::commands::{RemovedCommands, handoff_to_resume, resumed_text};
 pub use self::cut_target::CutTarget;
 pub use self::insertion_points::InsertionPoints;
 pub(crate) use self::later_leg::LegAttempts;
-pub use self::later_leg::{NextLeg, is_retryable};
+pub use self::later_leg::{NextLeg, RetryPolicy, is_retryable};
 pub use self::legs::{HandoffSource, NewHandoff, RuleQuery};
 pub use self::moment::{BranchCosts, BranchState, DueStep, ShadowDecision};
 pub use self::offer::{ToolDecision, ToolOffer};

@@ -5,10 +5,10 @@
 use bytes::Bytes;
 
 use super::events::{Action, LegEvent, ResponseEffect};
-use super::machine::ResponseMachine;
+use super::machine::{ENDED_EARLY, ResponseMachine};
 use super::merge::StreamMerge;
 use crate::tools::ToolNames;
-use crate::wire::{Ending, Leg, LegOutput, LegReport, StopReason, View};
+use crate::wire::{Ending, Leg, LegOutput, LegReport, StopReason, View, error_message, quota_error};
 
 /// Progress of a leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,10 +62,15 @@ impl StreamedAnswer {
         // An error before any output: the leg is treated as if it had not begun.
         let event = if report.again {
             self.merge.machine.forget_leg();
-            let (shown, retry) = (false, true);
-            match report.quota.clone() {
+            let message = || error_message(&report.error).unwrap_or_else(|| ENDED_EARLY.to_owned());
+            match quota_error(&report.error) {
                 Some(error) => LegEvent::QuotaUsed(error),
-                None => LegEvent::LegBroken { report, shown, retry },
+                None => LegEvent::LegBroken {
+                    cause: message(),
+                    report,
+                    shown: false,
+                    retry: true,
+                },
             }
         } else if report.ended || report.stop.natural() {
             LegEvent::LegEnded(report)
@@ -82,14 +87,19 @@ impl StreamedAnswer {
         self.machine.handle_event(event);
     }
 
-    /// Reports that reading the leg failed before its end. `retry` tells whether another attempt may succeed.
+    /// Reports that reading the leg failed before its end, and why. `retry` tells whether another attempt may
+    /// succeed.
     ///
     /// Another attempt follows only if the agent has seen no output of the leg.
-    pub fn leg_broken(&mut self, retry: bool) {
+    pub fn leg_broken(&mut self, retry: bool, cause: String) {
         let shown = self.leg_shown();
         let report = self.merge.report().clone();
-        self.machine
-            .handle_event(LegEvent::LegBroken { report, shown, retry });
+        self.machine.handle_event(LegEvent::LegBroken {
+            report,
+            shown,
+            retry,
+            cause,
+        });
     }
 
     /// Whether the agent saw any output of a failed leg.
@@ -151,17 +161,18 @@ impl JoinedAnswer {
         self.legs.push(Leg {
             body,
             report: report.clone(),
-            then: None,
+            then: Vec::new(),
         });
         self.machine.handle_event(LegEvent::LegEnded(report));
     }
 
-    /// Reports a leg that cannot be read. `retry` tells whether a retry may succeed.
-    pub fn leg_broken(&mut self, retry: bool) {
+    /// Reports a leg that cannot be read, and why. `retry` tells whether a retry may succeed.
+    pub fn leg_broken(&mut self, retry: bool, cause: String) {
         self.machine.handle_event(LegEvent::LegBroken {
             report: LegReport::default(),
             shown: false,
             retry,
+            cause,
         });
     }
 
@@ -184,7 +195,7 @@ impl JoinedAnswer {
     /// Shows text from baton after the last leg.
     pub fn say(&mut self, text: String) {
         if let Some(last) = self.legs.last_mut() {
-            last.then = Some(text);
+            last.then.push(text);
         }
     }
 

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::verdict::AnsweredCall;
 use crate::limits::BYTES_PER_TOKEN;
+use crate::marker::note;
 use crate::plan::{NewHandoff, NextLeg};
 use crate::record::{HiddenResult, InsertionPoint, ResponseOrigin};
+use crate::redact::Redactor;
+use crate::text::prose::one_line;
 use crate::wire::{Ending, LegReport};
 
 /// Event reported to the machine.
@@ -30,6 +35,8 @@ pub enum LegEvent {
         shown: bool,
         /// Whether a retry may succeed.
         retry: bool,
+        /// Cause in words, for the user.
+        cause: String,
     },
     /// The provider refuses the later leg because the account has no quota left. Contains the body of its
     /// error.
@@ -61,6 +68,8 @@ pub enum LegEvent {
         retry: bool,
         /// Pause that upstream asked for.
         pause: Option<Duration>,
+        /// Cause in words, for the user.
+        cause: String,
     },
 }
 
@@ -132,6 +141,7 @@ impl ResponseEffect {
             Self::Send { .. } => LegEvent::LegRefused {
                 retry: false,
                 pause: None,
+                cause: "the proxy could not read its copy of the request".to_owned(),
             },
             _ => LegEvent::NotWritten,
         }
@@ -147,14 +157,38 @@ pub enum ResponseEnd {
     WithoutCall,
     /// After baton's text, with a normal stop. The next request will be about as large as this leg's.
     Stopped(NextLeg),
-    /// After a sentinel, because this next leg failed.
-    Lost(NextLeg),
+    /// After baton's text, because this next leg failed.
+    Lost {
+        leg: NextLeg,
+        /// Cause in words, for the user.
+        cause: String,
+    },
 }
+
+/// Maximum length of a cause in a note, in bytes. Messages of providers may be pages long.
+const CAUSE_BYTES: usize = 200;
 
 impl ResponseEnd {
     /// Whether the response ends after baton's text, whatever the end of the last leg was.
     pub fn is_ours(&self) -> bool {
-        matches!(self, Self::Stopped(_) | Self::Lost(_))
+        matches!(self, Self::Stopped(_) | Self::Lost { .. })
+    }
+
+    /// Note that tells the user of a lost leg, as the last text of the response. Later requests go without it.
+    pub fn note(&self, redactor: &Redactor) -> Option<String> {
+        let Self::Lost { leg, cause } = self else {
+            return None;
+        };
+        let stored = match leg.after {
+            Some(_) => "the handoff is stored, but ",
+            None => "",
+        };
+        // Redacted before it is cut, because half a key is not recognized.
+        let cause = one_line(&redactor.cleaned(cause), CAUSE_BYTES);
+        let cause = note::quoted(&cause);
+        let text =
+            format!("{stored}the next request to the provider failed ({cause}). Send any message to go on.");
+        Some(note::answer(&text, Uuid::nil()))
     }
 
     /// Converts the end for the wires. `size_of` returns the bytes of a leg that is no longer sent.
@@ -166,7 +200,11 @@ impl ResponseEnd {
             Self::Stopped(leg) => Ending::Stopped {
                 next_input: tokens(leg),
             },
-            Self::Lost(leg) => Ending::Lost {
+            Self::Lost { leg, .. } if leg.after.is_some() => Ending::Lost {
+                next_input: tokens(leg),
+            },
+            // Only a call was answered, so it is the user who continues.
+            Self::Lost { leg, .. } => Ending::Stopped {
                 next_input: tokens(leg),
             },
         }

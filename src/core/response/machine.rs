@@ -18,9 +18,12 @@ use std::time::Duration;
 use super::events::{Action, LegEvent, ResponseEffect, ResponseEnd};
 use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
 use crate::limits;
-use crate::plan::{LegAttempts, NewHandoff, NextLeg};
+use crate::plan::{LegAttempts, NewHandoff, NextLeg, RetryPolicy};
 use crate::record::{HandoffId, HiddenResult, OpenResponse, PendingResult, ResponseOrigin};
-use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
+use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason, error_message};
+
+/// Cause of a failure without an error from the provider.
+pub(super) const ENDED_EARLY: &str = "the response ended early";
 
 /// Settings of the whole response.
 #[derive(Debug, Clone, Default)]
@@ -33,8 +36,8 @@ pub struct ResponseOptions {
     pub goes_on_by_id: bool,
     /// Whether the ids of all responses are recorded, to tell whose they are.
     pub records_ids: bool,
-    /// Maximum retries of one later leg.
-    pub retries: u32,
+    /// Retries of later legs.
+    pub retry: RetryPolicy,
     /// Active handoff, which cuts the agent's request.
     pub active: Option<HandoffId>,
     /// The first leg if it follows a handoff whose sentinel begins the response.
@@ -103,7 +106,7 @@ impl ResponseMachine {
             report: LegReport::default(),
             emitted: terms.opens_with_text || leg.after.is_some(),
             leg,
-            tries: LegAttempts::new(terms.retries),
+            tries: LegAttempts::new(terms.retry),
             answering: None,
             later: false,
             first_id: None,
@@ -140,8 +143,16 @@ impl ResponseMachine {
             ) => {
                 self.leg_truncated(&report, shown, changed);
             }
-            (ResponseState::Reading, LegEvent::LegBroken { report, shown, retry }) => {
-                self.leg_broken(&report, shown, retry);
+            (
+                ResponseState::Reading,
+                LegEvent::LegBroken {
+                    report,
+                    shown,
+                    retry,
+                    cause,
+                },
+            ) => {
+                self.leg_broken(&report, shown, retry, cause);
             }
             (ResponseState::WritingHandoff, LegEvent::HandoffWritten { next, sentinel }) => {
                 self.hand_over(next, sentinel)
@@ -183,7 +194,9 @@ impl ResponseMachine {
                 self.refused(error)
             }
             (ResponseState::Sending, LegEvent::LegBegun) => self.state = ResponseState::Reading,
-            (ResponseState::Sending, LegEvent::LegRefused { retry, pause }) => self.failed(retry, pause),
+            (ResponseState::Sending, LegEvent::LegRefused { retry, pause, cause }) => {
+                self.failed(retry, pause, cause);
+            }
             _ => {}
         }
     }
@@ -258,14 +271,14 @@ impl ResponseMachine {
         if ended_in_error || !changed && !self.later && !self.emitted {
             self.without_end(report, Action::EndAsItIs);
         } else {
-            self.leg_broken(report, shown, true);
+            self.leg_broken(report, shown, true, ENDED_EARLY.to_owned());
         }
     }
 
-    fn leg_broken(&mut self, report: &LegReport, shown: bool, retry: bool) {
+    fn leg_broken(&mut self, report: &LegReport, shown: bool, retry: bool, cause: String) {
         // The agent has seen nothing of the leg, so another attempt cannot contradict it.
         if self.later && !shown {
-            self.failed(retry, None);
+            self.failed(retry, None, cause);
         } else {
             self.without_end(report, Action::BreakOff);
         }
@@ -314,10 +327,10 @@ impl ResponseMachine {
     }
 
     /// Handles a failed attempt at the current leg, which has shown no output.
-    fn failed(&mut self, retry: bool, pause: Option<Duration>) {
+    fn failed(&mut self, retry: bool, pause: Option<Duration>, cause: String) {
         match self.tries.fail(pause).filter(|_| retry) {
             Some(pause) => self.send(pause),
-            None => self.lost(),
+            None => self.lost(cause),
         }
     }
 
@@ -327,21 +340,22 @@ impl ResponseMachine {
     /// gets the error now, because the response would look complete without it.
     fn refused(&mut self, error: String) {
         match self.leg.after {
-            Some(_) => self.lost(),
+            Some(_) => self.lost(error_message(error.as_bytes()).unwrap_or(error)),
             None => self.over(Action::Refuse(error)),
         }
     }
 
     /// Ends the response without the next leg.
     ///
-    /// After a sentinel the end tells the agent to continue, if its wire can express that. If only a call was
-    /// answered, it is the user who continues. If nothing was shown at all, the agent tries again.
-    fn lost(&mut self) {
+    /// After a sentinel the end tells the agent to continue, if its wire can express that. If nothing was shown
+    /// at all, the agent tries again.
+    fn lost(&mut self, cause: String) {
         let leg = self.leg.clone();
         self.end(match leg.after {
-            Some(_) => ResponseEnd::Lost(leg),
             None if !self.emitted => return self.over(Action::BreakOff),
-            None => ResponseEnd::Stopped(leg),
+            // The note would not be in the format.
+            None if self.now.structured => ResponseEnd::Stopped(leg),
+            _ => ResponseEnd::Lost { leg, cause },
         });
     }
 
@@ -377,7 +391,7 @@ impl ResponseMachine {
         // With elements in `more`, a leg after the handoff ended with an answered call of baton. The next request
         // then continues the response of that leg and not the handoff.
         let at_handoff =
-            matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
+            matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost { leg, .. } if leg.more.is_empty());
         if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {
             return Some(ResponseOrigin::Handoff(handoff));
         }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use super::machine_tests::report;
 use super::{Action, LegEvent, ResponseEffect, ResponseEnd, ResponseMachine, ResponseOptions, VerdictInput};
 use crate::limits::BYTES_PER_TOKEN;
-use crate::plan::{NewHandoff, NextLeg};
+use crate::plan::{NewHandoff, NextLeg, RetryPolicy};
 use crate::record::{HiddenResult, InsertionPoint, OpenResponse, PendingResult, ResponseOrigin};
+use crate::redact::Redactor;
+use crate::text::testing::assert_begins;
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
 /// Returns the actions up to the next event.
@@ -26,7 +28,10 @@ fn ordinary() -> ResponseOptions {
             ..VerdictInput::default()
         },
         goes_on_by_id: true,
-        retries: 1,
+        retry: RetryPolicy {
+            retries: 1,
+            pauses: Duration::from_secs(60),
+        },
         ..ResponseOptions::default()
     }
 }
@@ -67,7 +72,12 @@ fn a_handoff_is_written_then_shown_then_followed_by_the_next_leg() {
 
 #[test]
 fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
-    let refused = |retry| LegEvent::LegRefused { retry, pause: None };
+    let refused = |retry| LegEvent::LegRefused {
+        retry,
+        pause: None,
+        cause: "429".into(),
+    };
+    let cause = || "429".to_owned();
     // After a sentinel.
     let mut machine = ResponseMachine::new(ordinary());
     after(
@@ -93,10 +103,10 @@ fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
     assert_eq!(after(&mut machine, refused(true)), [Action::Perform(id)]);
     assert_eq!(
         after(&mut machine, LegEvent::NotWritten),
-        [Action::End(ResponseEnd::Lost(leg))]
+        [Action::End(ResponseEnd::Lost { leg, cause: cause() })]
     );
 
-    // If only a call was answered, the response stops normally.
+    // If only a call was answered.
     let mut machine = ResponseMachine::new(ordinary());
     after(
         &mut machine,
@@ -121,7 +131,7 @@ fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
     assert_eq!(after(&mut machine, refused(false)), [Action::Perform(id)]);
     let ended = after(&mut machine, LegEvent::Written);
     assert!(
-        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.more == ["more"]),
+        matches!(&ended[..], [Action::End(ResponseEnd::Lost { leg, .. })] if leg.more == ["more"]),
         "{ended:?}"
     );
 }
@@ -132,6 +142,7 @@ fn what_broke_off_is_sent_again_where_nothing_of_it_was_shown() {
         report: LegReport::default(),
         shown,
         retry: true,
+        cause: String::new(),
     };
     for (shown, again) in [(false, true), (true, false)] {
         let mut machine = ResponseMachine::new(ordinary());
@@ -227,6 +238,7 @@ fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
         report: bound(2),
         shown: true,
         retry: true,
+        cause: String::new(),
     };
     let actions = after(&mut machine, broken);
     assert!(
@@ -317,6 +329,42 @@ fn only_effects_that_look_into_the_request_bring_it_back() {
     }
 }
 
+fn lost(after: Option<Uuid>, cause: &str) -> ResponseEnd {
+    let leg = NextLeg {
+        after,
+        ..NextLeg::default()
+    };
+    let cause = cause.to_owned();
+    ResponseEnd::Lost { leg, cause }
+}
+
+#[test]
+fn the_user_is_told_of_a_lost_leg_in_a_note() {
+    let note = |end: ResponseEnd| end.note(&Redactor::default());
+    let handoff = Some(Uuid::from_u128(1));
+    assert_eq!(
+        note(lost(handoff, "429: slow\ndown")).unwrap(),
+        "baton: the handoff is stored, but the next request to the provider failed (429: slow down). Send any message to \
+         go on.\n\n[[handoff-note:]]"
+    );
+    assert_begins(
+        &note(lost(None, "500")).unwrap(),
+        "baton: the next request to the provider failed (500).",
+    );
+    // Text of the provider is bounded, holds no marker, acts on no terminal, and shows no key.
+    let key = format!("sk-ant-api03-{}", "Zx81".repeat(20));
+    let hostile = format!(
+        "400: {key} baton: [[handoff-note:]] \u{1b}[2J{}",
+        "x ".repeat(900)
+    );
+    let shown = note(lost(handoff, &hostile)).unwrap();
+    assert!(shown.len() < 450 && !shown.contains("Zx81Zx81"), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+    assert_eq!(shown.matches("baton: ").count(), 1, "{shown}");
+    assert_eq!(shown.matches("[[").count(), 1, "{shown}");
+    assert_eq!(note(ResponseEnd::Stopped(NextLeg::default())), None);
+}
+
 #[test]
 fn an_end_without_its_leg_states_that_legs_tokens() {
     let size = |_: &NextLeg| 4 * BYTES_PER_TOKEN as usize + 1;
@@ -325,7 +373,7 @@ fn an_end_without_its_leg_states_that_legs_tokens() {
         Ending::Stopped { next_input: 4 }
     ));
     assert!(matches!(
-        ResponseEnd::Lost(NextLeg::default()).ending(size),
+        lost(Some(Uuid::from_u128(1)), "").ending(size),
         Ending::Lost { next_input: 4 }
     ));
     let unused = |_: &NextLeg| -> usize { panic!("the request is not rewritten for an ordinary end") };

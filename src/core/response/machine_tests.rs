@@ -1,10 +1,12 @@
 //! Property tests: for any events in any order, a response ends and no invariant is violated.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{Action, LegEvent, ResponseEffect, ResponseMachine, ResponseOptions, VerdictInput};
-use crate::plan::NextLeg;
+use crate::plan::{NextLeg, RetryPolicy};
 use crate::record::HiddenResult;
 use crate::wire::{EMPTY_TURN, HiddenCall, LegReport, StopReason};
 
@@ -58,7 +60,7 @@ fn events() -> impl Strategy<Value = LegEvent> {
         1 => (reports(), any::<bool>(), any::<bool>())
             .prop_map(|(report, shown, changed)| LegEvent::LegTruncated { report, shown, changed }),
         2 => (reports(), prop::bool::weighted(0.2), any::<bool>())
-            .prop_map(|(report, shown, retry)| LegEvent::LegBroken { report, shown, retry }),
+            .prop_map(|(report, shown, retry)| LegEvent::LegBroken { report, shown, retry, cause: String::new() }),
         4 => ids.prop_map(|id| LegEvent::HandoffWritten {
             next: NextLeg::after(id, id.to_string(), None),
             sentinel: format!("sentinel {id}"),
@@ -71,7 +73,7 @@ fn events() -> impl Strategy<Value = LegEvent> {
         2 => Just(LegEvent::Written),
         1 => Just(LegEvent::NotWritten),
         6 => Just(LegEvent::LegBegun),
-        2 => any::<bool>().prop_map(|retry| LegEvent::LegRefused { retry, pause: None }),
+        2 => any::<bool>().prop_map(|retry| LegEvent::LegRefused { retry, pause: None, cause: String::new() }),
     ]
 }
 
@@ -92,7 +94,10 @@ fn terms() -> impl Strategy<Value = ResponseOptions> {
                 stops,
                 goes_on_by_id: by_id,
                 records_ids: false,
-                retries,
+                retry: RetryPolicy {
+                    retries,
+                    pauses: Duration::from_secs(60),
+                },
                 active: None,
                 opening,
                 opens_with_text: with_text,
@@ -209,7 +214,7 @@ proptest! {
     /// A driver that performs every action reaches an end, whatever the outcome of each effect.
     #[test]
     fn an_answer_always_ends(terms in terms(), seed in proptest::collection::vec(events(), 20..40)) {
-        let bound = terms.first.max_chain * (1 + terms.retries);
+        let bound = terms.first.max_chain * (1 + terms.retry.retries);
         let mut watcher = Watcher::new(terms);
         let likely = |watcher: &Watcher| match &watcher.doing {
             Some(ResponseEffect::WriteHandoff(_)) => LegEvent::HandoffWritten {
@@ -222,7 +227,7 @@ proptest! {
                 answer: HiddenResult::EMPTY_PROMPT,
             },
             Some(ResponseEffect::Send { failed, .. }) => match failed % 2 {
-                0 => LegEvent::LegRefused { retry: true, pause: None },
+                0 => LegEvent::LegRefused { retry: true, pause: None, cause: String::new() },
                 _ => LegEvent::LegBegun,
             },
             Some(_) => LegEvent::Written,

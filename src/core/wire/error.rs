@@ -1,5 +1,6 @@
 //! Errors in each provider's shape, and the header that carries the key.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
@@ -87,6 +88,19 @@ pub fn quota_error(data: &[u8]) -> Option<String> {
     ["code", "type"].into_iter().any(is_quota).then_some(body)
 }
 
+/// Returns the message of an error response or of an error event, if it has one.
+pub fn error_message(data: &[u8]) -> Option<String> {
+    let whole = json::whole(data).ok()?;
+    // Gemini sends a list if a stream was requested.
+    let whole = json::elements(data, whole).first().copied().unwrap_or(whole);
+    let failed = || error_in(data, json::get(data, whole, "response")?);
+    // The event `error` of the Responses API is the error itself.
+    let error = error_in(data, whole).or_else(failed).unwrap_or(whole);
+    json::string(data, error)
+        .map(Cow::into_owned)
+        .or_else(|| json::get_string(data, error, "message").map(|message| message.into_owned()))
+}
+
 /// Returns the error in the object `whole`, if there is one.
 pub(crate) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
     let object = data.get(whole.start) == Some(&b'{');
@@ -120,6 +134,23 @@ mod tests {
             "x",
         ] {
             assert_eq!(found(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_message_of_an_error_is_found_in_every_shape() {
+        for body in [
+            r#"{"error":{"message":"m","code":"c"}}"#,
+            r#"[{"error":{"message":"m","code":429}}]"#,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"m"}}"#,
+            r#"{"type":"response.failed","response":{"id":"r","error":{"code":"c","message":"m"}}}"#,
+            r#"{"type":"error","code":"c","message":"m"}"#,
+            r#"{"error":"m"}"#,
+        ] {
+            assert_eq!(error_message(body.as_bytes()).as_deref(), Some("m"), "{body}");
+        }
+        for other in ["<html>", "", "{}", "[]", r#"{"error":{"code":1}}"#] {
+            assert_eq!(error_message(other.as_bytes()), None, "{other}");
         }
     }
 

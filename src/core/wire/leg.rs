@@ -169,7 +169,7 @@ impl HiddenCall {
         }
     }
 
-    /// Arguments as a string to send back upstream: raw, or `{}` if they are no JSON object.
+    /// Arguments as a string to send back upstream: raw, or `{}` if they are not a JSON object.
     ///
     /// Some servers parse the arguments in the whole history, and would refuse every later request.
     pub fn put_back(&self) -> &str {
@@ -198,8 +198,8 @@ pub struct LegReport {
     pub ended: bool,
     /// Whether a later leg failed before any of its output was shown, so that it may be retried.
     pub again: bool,
-    /// Body of that error if the account has no quota left. A retry cannot help then.
-    pub quota: Option<String>,
+    /// Payload of that error.
+    pub error: Bytes,
     pub usage: Usage,
     /// Responses only: `max_output_tokens` of a response in the background, or zero without a limit.
     pub background: Option<u64>,
@@ -265,8 +265,8 @@ pub struct Leg {
     pub body: Bytes,
     /// Result of reading the body.
     pub report: LegReport,
-    /// Sentinel or aside to show after the leg.
-    pub then: Option<String>,
+    /// Messages from baton to show after the leg.
+    pub then: Vec<String>,
 }
 
 /// How a response ends.

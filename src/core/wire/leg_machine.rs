@@ -166,7 +166,7 @@ impl Wire {
                 // A body of another shape cannot be joined, so the agent receives the last one as upstream sent it.
                 return last.body.clone();
             }
-            if let Some(text) = &leg.then {
+            for text in &leg.then {
                 machine.dialect.say_whole(&machine.state, text);
             }
         }

@@ -1,6 +1,5 @@
 //! State that the responses of all wires share.
 
-use super::error::quota_error;
 use super::framing::Framing;
 use super::leg::{Ending, LegReport, ResponseWatch, StopReason, Usage};
 use super::sse;
@@ -141,7 +140,7 @@ impl LegState {
         self.report.ended |= again;
         self.report.again |= again;
         if again {
-            self.report.quota = quota_error(&self.framing.data(raw));
+            self.report.error = Bytes::copy_from_slice(&self.framing.data(raw));
         }
         !again
     }
@@ -278,7 +277,7 @@ mod tests {
             let leg = Leg {
                 body,
                 report,
-                then: None,
+                then: Vec::new(),
             };
             for ending in [Ending::Own, Ending::Stopped { next_input: 7 }] {
                 let joined = wire.join(&[leg.clone(), leg.clone(), leg.clone()], None, ending);

@@ -47,7 +47,7 @@ mod wires;
 pub use aside::{SplitTurn, SyntheticTurn, TurnRest};
 pub use call_fingerprint::unique_part;
 pub(crate) use error::error_in;
-pub use error::{ProxyError, is_error, quota_error};
+pub use error::{ProxyError, error_message, is_error, quota_error};
 pub use facts::{ItemRules, PlacedChanges, TurnRules, Wire, WireFunctions};
 pub use fingerprints::CallMemo;
 pub use framing::Framing;

@@ -171,6 +171,16 @@ impl Fault {
         matches!(self.code, Code::SILENT | Code::CLOSED)
     }
 
+    /// Returns the cause in a few words, without advice.
+    pub(crate) fn cause(&self) -> String {
+        let (cause, _) = self
+            .code
+            .message
+            .split_once(';')
+            .unwrap_or((self.code.message, ""));
+        cause.to_owned()
+    }
+
     /// Returns the message for the agent: that of the row, with the detail in parentheses.
     pub fn message(&self) -> String {
         match &self.detail {

@@ -52,6 +52,8 @@ baton_core::named! {
         /// Upstream responded with a success status and an error in the body: an error event or an error
         /// object.
         InBandError = "in_band_error",
+        /// A later upstream request failed for good. The response ended after baton's text, and tells the user why.
+        LegLost = "leg_lost",
         /// The proxy stopped, and its drain time was over.
         Stopped = "stopped",
         /// The proxy responded with its own error.
@@ -72,6 +74,11 @@ impl ExchangeOutcome {
             StopReason::Error => Self::InBandError,
             _ => Self::Complete,
         }
+    }
+
+    /// Whether the agent got a response with an end of its own.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Complete | Self::LegLost)
     }
 
     /// Whether an exchange with this outcome failed. A disconnected agent is not a failure.

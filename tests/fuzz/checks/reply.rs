@@ -25,7 +25,7 @@ pub fn check(input: &[u8]) {
     let leg = Leg {
         body,
         report,
-        then: Some("[[handoff-aside]]".to_owned()),
+        then: vec!["[[handoff-aside]]".to_owned()],
     };
     let opening = Some("opening");
     for (legs, opening) in [(vec![leg.clone()], None), (vec![leg.clone(), leg], opening)] {

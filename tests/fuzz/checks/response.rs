@@ -1,6 +1,8 @@
 //! Any events in any order: nothing is done twice, too early, or after the end.
 
-use baton_core::plan::NextLeg;
+use std::time::Duration;
+
+use baton_core::plan::{NextLeg, RetryPolicy};
 use baton_core::record::HiddenResult;
 use baton_core::response::{
     Action, LegEvent, ResponseEffect, ResponseMachine, ResponseOptions, VerdictInput,
@@ -72,6 +74,7 @@ impl Choices<'_> {
                 report: self.report(),
                 shown: self.flag(),
                 retry: self.flag(),
+                cause: String::new(),
             },
             3 => {
                 let id = self.byte();
@@ -94,6 +97,7 @@ impl Choices<'_> {
             _ => LegEvent::LegRefused {
                 retry: self.flag(),
                 pause: None,
+                cause: String::new(),
             },
         }
     }
@@ -114,7 +118,10 @@ impl Choices<'_> {
             stops: self.flag(),
             goes_on_by_id: self.flag(),
             records_ids: false,
-            retries: u32::from(self.below(4)),
+            retry: RetryPolicy {
+                retries: u32::from(self.below(4)),
+                pauses: Duration::from_secs(60),
+            },
             active: None,
             opening,
             opens_with_text: self.flag(),

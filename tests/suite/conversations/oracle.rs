@@ -65,6 +65,8 @@ pub enum Shown {
     Aside,
     /// Report to the user about a handoff at a threshold.
     Told,
+    /// Note about a lost leg.
+    Lost,
 }
 
 /// Expected end of an exchange.
@@ -399,6 +401,7 @@ impl Exchange {
         if let Some(held) = self.held.take().filter(|_| self.agent.chained) {
             self.view = held;
         }
+        self.shown.push(Shown::Lost);
         self.outcome(Ended::Stop(stop), true)
     }
 

@@ -69,6 +69,15 @@ fn behind_told(text: &str) -> Option<&str> {
     (!line.contains('\n')).then_some(rest)
 }
 
+/// Rest after the note about a lost leg.
+fn behind_lost(text: &str) -> Option<&str> {
+    let (line, rest) = text
+        .strip_prefix("baton: ")?
+        .split_once("\n\n[[handoff-note:]]")?;
+    let is_told = line.contains("the next request to the provider failed (");
+    (is_told && line.ends_with(" Send any message to go on.")).then_some(rest)
+}
+
 /// Rest after an expected item, or `None` if the item is missing.
 fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
     match shown {
@@ -76,6 +85,7 @@ fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
         Shown::Sentinel(prompt) => behind_sentinel(text, prompt, gap),
         Shown::Aside => behind_aside(text, gap),
         Shown::Told => behind_told(text),
+        Shown::Lost => behind_lost(text),
     }
 }
 

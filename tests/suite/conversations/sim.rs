@@ -10,7 +10,7 @@ use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::marker::aside;
 use baton_core::plan::{
     self, AgentCall, FreeCutPolicy, HandoffSource, NewHandoff, NextLeg, PlannedRequest, Planner, Policy,
-    RefusedModels, RespondInput, Responder, RuleQuery, is_model_call, is_retryable, resends,
+    RefusedModels, RespondInput, Responder, RetryPolicy, RuleQuery, is_model_call, is_retryable, resends,
 };
 use baton_core::record::{Handoff, HandoffId, HiddenPair, HiddenResult, InsertionPoint, RecordChange};
 use baton_core::response::{
@@ -267,7 +267,10 @@ impl Answering<'_> {
             stops: self.stops(),
             goes_on_by_id: !resends(&self.plan.reading.view),
             records_ids: false,
-            retries: self.config.handoff.retries,
+            retry: RetryPolicy {
+                retries: self.config.handoff.retries,
+                pauses: self.config.handoff.retry_pauses,
+            },
             active: self.plan.pin.active_id(),
             opening: handoff
                 .map(|handoff| NextLeg::after(handoff.id, handoff.head.clone(), handoff.routed.clone())),
@@ -320,6 +323,9 @@ impl Answering<'_> {
                 }
                 Action::End(close) => {
                     let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
+                    if let Some(note) = close.note(&self.config.redactor()) {
+                        answer.merge.say(&note, &mut answer.out);
+                    }
                     answer.merge.close(close.ending(size), &mut answer.out);
                     self.ended(close.is_ours(), answer.merge.report().stop);
                 }
@@ -373,11 +379,14 @@ impl Answering<'_> {
                         .filter(|_| !leg.broken)
                     {
                         Some(report) if report.stop != StopReason::Error => answer.leg_over(body, report),
-                        _ => answer.leg_broken(true),
+                        _ => answer.leg_broken(true, String::new()),
                     }
                 }
             }
         };
+        if let Some(note) = close.note(&self.config.redactor()) {
+            answer.say(note);
+        }
         self.ended(close.is_ours(), answer.stop());
         let size = |leg: &NextLeg| splice::len(&self.plan.later_leg(leg).rope);
         let opening = handoff.as_deref().map(|handoff| self.sentinel(handoff));
@@ -436,6 +445,7 @@ impl Answering<'_> {
                 LegEvent::LegRefused {
                     retry: is_retryable(answer.status),
                     pause: None,
+                    cause: answer.status.to_string(),
                 }
             }
         })
@@ -532,8 +542,8 @@ fn read(answer: &mut StreamedAnswer, leg: DirectAnswer, raw: &mut Vec<u8>) {
     }
     match progress {
         LegProgress::Over => answer.leg_over(),
-        LegProgress::TooLarge => answer.leg_broken(false),
-        LegProgress::Open if leg.broken => answer.leg_broken(true),
+        LegProgress::TooLarge => answer.leg_broken(false, String::new()),
+        LegProgress::Open if leg.broken => answer.leg_broken(true, String::new()),
         LegProgress::Open => {
             answer.merge.finish_leg(&mut answer.out);
             answer.leg_over();

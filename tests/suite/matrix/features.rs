@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_llm::state::config::HandoffMode;
+use baton_llm::state::telemetry::ExchangeOutcome;
 use baton_strict::{Fault, Part, Reply};
 use http_body_util::BodyExt;
 use pretty_assertions::assert_eq;
@@ -11,7 +12,7 @@ use serde_json::json;
 use super::fixture::{Fixture, carry, fresh, handoff, handoff_beside, outline};
 use super::variants::{Answer, Variant};
 use crate::harness::memory;
-use crate::harness::texts::{assert_begins, assert_ends};
+use crate::harness::texts::{assert_begins, assert_contains, assert_ends};
 
 pub async fn stream(variant: Variant) {
     handed_off(variant, true).await;
@@ -261,6 +262,30 @@ pub async fn stop_mode(variant: Variant) {
         // The outline joins consecutive text.
         assert_eq!(fixture.sent(), [carry() + "More."]);
         assert_eq!(fixture.provider.generations().len(), 2);
+        fixture.assert_clean();
+    }
+}
+
+/// If the next leg is refused, the response ends with a line for the user, which the model never sees.
+pub async fn lost_leg(variant: Variant) {
+    for stream in [true, false] {
+        let refused = Reply::status(400, "the prompt is too old");
+        let fixture = Fixture::new(variant, [handoff(), refused, fresh()]).await;
+        let answer = fixture.ask(&fixture.history(), stream).await;
+        let (_, note) = answer.text.split_once("\nbaton: ").expect("a line of baton");
+        assert_begins(
+            note,
+            "the handoff is stored, but the next request to the provider failed (400: ",
+        );
+        assert_contains(note, "the prompt is too old). Send any message to go on.");
+        assert_ends(note.trim_end(), "[[handoff-note:]]");
+        let events = fixture.baton.events(1).await;
+        assert_eq!(events[0].outcome, ExchangeOutcome::LegLost);
+        fixture
+            .ask(&fixture.then(&fixture.history(), &answer, "More."), stream)
+            .await;
+        assert_eq!(fixture.sent(), [carry() + "More."]);
+        assert_eq!(fixture.provider.generations().len(), 3);
         fixture.assert_clean();
     }
 }

@@ -27,7 +27,7 @@ macro_rules! wires {
     ($($name:ident = $variant:ident, $($counting:ident)?;)*) => {
         $(mod $name {
             cell!($variant: stream non_stream mixed_batch refused_call two_refused_calls written_call call_over_the_size_limit
-                escaped_text $($counting)? stop_mode keep_alive repeat_after_a_broken_stream);
+                escaped_text $($counting)? stop_mode lost_leg keep_alive repeat_after_a_broken_stream);
         })*
     };
 }
@@ -55,11 +55,11 @@ vendors! {
     // A server that only streams.
     chatgpt = CHATGPT, refused_call;
     openrouter = OPENROUTER, non_stream;
-    vllm = VLLM, non_stream;
+    vllm = VLLM, non_stream lost_leg;
     vertex = VERTEX, non_stream counting;
     foundry = FOUNDRY, non_stream counting;
     vertex_gemini = VERTEX_GEMINI, non_stream;
     // Framings of their own.
-    gemini_array = GEMINI_ARRAY, non_stream escaped_text keep_alive repeat_after_a_broken_stream;
+    gemini_array = GEMINI_ARRAY, non_stream lost_leg escaped_text keep_alive repeat_after_a_broken_stream;
     code_assist = CODE_ASSIST, non_stream counting escaped_text keep_alive repeat_after_a_broken_stream;
 }

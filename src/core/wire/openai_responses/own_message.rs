@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use crate::marker::{self, MarkerKind};
+use crate::marker::{self, MarkerKind, note};
 use crate::text::json;
 
-use super::item::{ASIDE_ITEM, FILLER_ITEM, SENTINEL_ITEM};
+use super::item::{ASIDE_ITEM, FILLER_ITEM, LOCAL_ANSWER_ITEM, SENTINEL_ITEM};
 
 /// Maximum part of a response id in an injected item's id, in bytes. The API accepts ids of 64 bytes.
 const ID_BYTES: usize = 48;
@@ -26,7 +26,7 @@ impl InjectedMessage {
     pub(super) fn new(text: &str, response: &str, index: u64, phase: bool) -> Self {
         let id = match mark(text) {
             Some((prefix, id)) => format!("{prefix}{}", id.simple()),
-            None => note_id(response, index),
+            None => other_id(text, response, index),
         };
         Self {
             id,
@@ -96,11 +96,15 @@ impl InjectedMessage {
     }
 }
 
-/// Item id for other text in this response.
-fn note_id(response: &str, index: u64) -> String {
+/// Item id for other text in this response. The model never sees a note, and sees a placeholder.
+fn other_id(text: &str, response: &str, index: u64) -> String {
+    let prefix = match text.trim_start().starts_with(note::BEGINS) {
+        true => LOCAL_ANSWER_ITEM,
+        false => FILLER_ITEM,
+    };
     let own = response.trim_start_matches("resp_").chars();
     let own = own.filter(char::is_ascii_alphanumeric).take(ID_BYTES);
-    format!("{FILLER_ITEM}{}_{index}", own.collect::<String>())
+    format!("{prefix}{}_{index}", own.collect::<String>())
 }
 
 /// Item id prefix and id of the sentinel or aside in text from baton.

@@ -125,6 +125,7 @@ const OUTCOMES = {
   stopped: "stopped with the proxy",
   upstream_error: "upstream error",
   in_band_error: "error in the response",
+  leg_lost: "ended without its next request",
   refused: "refused by baton",
 };
 

@@ -128,9 +128,10 @@ impl Exchange {
 
 /// Outcome of a response that was sent to its end. `stop` is the stop reason of the last leg.
 pub(super) fn outcome(close: &ResponseEnd, stop: StopReason) -> ExchangeOutcome {
-    match close.is_ours() {
-        true => ExchangeOutcome::Complete,
-        false => ExchangeOutcome::of_end(stop),
+    match close {
+        ResponseEnd::Lost { .. } => ExchangeOutcome::LegLost,
+        ResponseEnd::Stopped(_) => ExchangeOutcome::Complete,
+        ResponseEnd::Own | ResponseEnd::WithoutCall => ExchangeOutcome::of_end(stop),
     }
 }
 

@@ -7,6 +7,8 @@ mod effects;
 mod stream;
 mod whole;
 
+use std::time::Duration;
+
 use http::{Response, header};
 
 use self::effects::Answered;
@@ -17,12 +19,15 @@ use crate::proxy::download::UpstreamBody;
 use crate::proxy::response_body::{AgentResponse, ResponseBody, TeeBody};
 use crate::proxy::{headers, relay, stated_usage};
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::plan::{NextLeg, is_model_call};
+use baton_core::plan::{NextLeg, RetryPolicy, is_model_call};
 use baton_core::record::{Handoff, HandoffId};
 use baton_core::response::{ResponseMachine, ResponseOptions, StreamMerge, VerdictInput};
 use baton_core::rewrite::RewriteOutcome;
 use baton_core::tools::ToolNames;
 use baton_core::wire::{LegMachine, LegReport, ResponseWatch, StopReason};
+
+/// Maximum sum of the pauses between retries while the agent receives nothing.
+const SILENT_PAUSES: Duration = Duration::from_secs(60);
 
 impl Exchange {
     /// Sends the first leg, and builds the response from its result.
@@ -93,14 +98,27 @@ impl Exchange {
     }
 
     /// Creates the response machine, whose first leg is being read.
-    fn response_machine(&self, first: VerdictInput, after: Option<&Handoff>) -> ResponseMachine {
-        let offered = &self.offered;
+    fn response_machine(
+        &self,
+        first: VerdictInput,
+        after: Option<&Handoff>,
+        streamed: bool,
+    ) -> ResponseMachine {
+        let (offered, policy) = (&self.offered, &self.app.config.handoff);
+        let pauses = match streamed {
+            true => policy.retry_pauses,
+            // Without keep-alives, agents give up on a silent response.
+            false => policy.retry_pauses.min(SILENT_PAUSES),
+        };
         ResponseMachine::new(ResponseOptions {
             first,
             stops: self.stops(),
             goes_on_by_id: !offered.resends(),
             records_ids: self.ctx.owns_responses() || self.chain.is_some(),
-            retries: self.app.config.handoff.retries,
+            retry: RetryPolicy {
+                retries: policy.retries,
+                pauses,
+            },
             active: offered.active_id().or(self.chained_handoff()),
             opening: after.map(|handoff| NextLeg {
                 kept_from: self.plan().kept_from(handoff),
@@ -197,7 +215,7 @@ async fn show(
         None => exchange.opening.before_model().map(str::to_owned),
     };
     let answered = Answered {
-        machine: exchange.response_machine(first, after),
+        machine: exchange.response_machine(first, after, streamed),
         exchange,
         parts,
         body,

@@ -131,8 +131,9 @@ impl Driver {
 
     /// Handles a leg that cannot be read to its end. `retry` tells whether another attempt may succeed.
     fn leg_broken(&mut self, fault: Fault, retry: bool) {
+        let cause = fault.cause();
         self.fault = Some(fault);
-        self.answer.leg_broken(retry);
+        self.answer.leg_broken(retry, cause);
         self.go_on();
     }
 
@@ -163,6 +164,9 @@ impl Driver {
 
     fn end(&mut self, close: &ResponseEnd) {
         let ending = self.exchange.ending(close);
+        if let Some(note) = close.note(&self.exchange.app.redactor) {
+            self.answer.merge.say(&note, &mut self.answer.out);
+        }
         self.outcome = Some(effects::outcome(close, self.answer.merge.report().stop));
         self.answer.merge.close(ending, &mut self.answer.out);
         self.phase = DriverPhase::Done;
@@ -262,7 +266,7 @@ impl Driver {
         };
         self.exchange.ctx.recorder.decide(outcome);
         // Only the end of a complete response can have been read.
-        if outcome == ExchangeOutcome::Complete {
+        if outcome.is_whole() {
             self.exchange.completed()();
         }
     }

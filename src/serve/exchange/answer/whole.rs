@@ -14,6 +14,9 @@ use baton_core::response::{Action, JoinedAnswer, LegEvent, ResponseEnd, writes_c
 use baton_core::tools::ToolNames;
 use baton_core::wire::{self, LegReport, StopReason};
 
+/// Cause of a failure without an error that can be read.
+const INVALID: &str = "invalid response";
+
 /// Builds the response to an agent that wants it in one piece.
 pub(super) async fn answer(answered: Answered) -> AgentResponse {
     let Answered {
@@ -46,15 +49,19 @@ pub(super) async fn answer(answered: Answered) -> AgentResponse {
             return response;
         }
     };
+    if let Some(note) = close.note(&exchange.app.redactor) {
+        answer.say(note);
+    }
     let (view, ending) = (exchange.offered.view(), exchange.ending(&close));
     // Keeps upstream's own bytes if nothing has to change.
     let joined = ResponseBody::whole(answer.joined(view, opening.as_deref(), ending));
-    let body = match effects::outcome(&close, answer.stop()) {
-        ExchangeOutcome::Complete => joined.on_sent(exchange.completed()),
-        outcome => {
-            exchange.ctx.recorder.decide(outcome);
-            joined
-        }
+    let outcome = effects::outcome(&close, answer.stop());
+    if outcome != ExchangeOutcome::Complete {
+        exchange.ctx.recorder.decide(outcome);
+    }
+    let body = match outcome.is_whole() {
+        true => joined.on_sent(exchange.completed()),
+        false => joined,
     };
     relay::headed(&parts, true, body)
 }
@@ -111,14 +118,14 @@ impl Exchange {
     /// Reads a later leg of a reply.
     async fn read_leg(&self, answer: &mut JoinedAnswer, body: UpstreamBody) {
         let exchange = &self.ctx.id;
-        let retry = match self.collect(body).await {
+        let (retry, cause) = match self.collect(body).await {
             Ok(body) => match self.read_reply(&body, self.hidden()) {
                 Some(report) if report.stop != StopReason::Error => {
                     return self.leg_over(answer, body, report);
                 }
                 None if !wire::is_error(&body) => {
                     tracing::error!(exchange, "upstream sent an invalid reply; not retrying the leg");
-                    false
+                    (false, INVALID.to_owned())
                 }
                 report => {
                     if let Some(report) = report {
@@ -131,7 +138,8 @@ impl Exchange {
                         exchange,
                         "upstream sent an error with a success status; retrying if attempts remain"
                     );
-                    true
+                    let message = wire::error_message(&body);
+                    (true, message.unwrap_or_else(|| INVALID.to_owned()))
                 }
             },
             // The connection failed, so another attempt may succeed.
@@ -141,7 +149,7 @@ impl Exchange {
                     fault = fault.message(),
                     "upstream ended the reply early; retrying if attempts remain"
                 );
-                true
+                (true, fault.cause())
             }
             Err(fault) => {
                 tracing::error!(
@@ -149,9 +157,9 @@ impl Exchange {
                     fault = fault.message(),
                     "failed to read the reply of a leg; not retrying"
                 );
-                false
+                (false, fault.cause())
             }
         };
-        answer.leg_broken(retry);
+        answer.leg_broken(retry, cause);
     }
 }

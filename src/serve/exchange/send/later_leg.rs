@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::Response;
 
 use super::sender::{LegKind, or_own, readable};
@@ -57,7 +58,7 @@ impl Exchange {
         }
         let (exchange, attempt) = (&self.ctx.id, failed);
         let make = || self.plan().later_leg(leg);
-        let (retry, pause) = match later_or_own(self, make).await {
+        let (retry, pause, cause) = match later_or_own(self, make).await {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
                 // The response must have the same form as the first leg's.
@@ -71,13 +72,14 @@ impl Exchange {
                     exchange,
                     "upstream answered a leg in another form than the first; not retrying"
                 );
-                (false, None)
+                (false, None, "invalid response".to_owned())
             }
             Ok(response) => {
                 let status = response.status().as_u16();
                 let retry = is_retryable(status);
                 let pause = requested_pause(|name| headers::text(response.headers(), name));
-                if let Some(error) = quota_error(self, response).await {
+                let body = error_body(self, response).await.unwrap_or_default();
+                if let Some(error) = wire::quota_error(&body) {
                     tracing::error!(
                         exchange,
                         status,
@@ -94,7 +96,7 @@ impl Exchange {
                     ),
                     false => tracing::error!(exchange, status, "upstream refused a leg; not retrying"),
                 }
-                (retry, pause)
+                (retry, pause, cause(status, &body, pause))
             }
             Err(fault) => {
                 tracing::warn!(
@@ -103,17 +105,45 @@ impl Exchange {
                     code = fault.code.name,
                     "failed to get an answer to a leg; retrying if attempts remain"
                 );
-                (true, None)
+                (true, None, fault.cause())
             }
         };
-        Err(LegEvent::LegRefused { retry, pause })
+        Err(LegEvent::LegRefused { retry, pause, cause })
     }
 }
 
-/// Returns the error of a refusal, if the account has no quota left.
-async fn quota_error(exchange: &Exchange, refused: Response<UpstreamBody>) -> Option<String> {
+/// Returns the body of a refusal, if it can be read.
+async fn error_body(exchange: &Exchange, refused: Response<UpstreamBody>) -> Option<Bytes> {
     let (parts, body) = refused.into_parts();
     let body = readable(exchange, &parts, body).ok()?;
-    let body = body.whole(ERROR_BYTES, &exchange.app.bodies).await.ok()?;
-    wire::quota_error(&body)
+    body.whole(ERROR_BYTES, &exchange.app.bodies).await.ok()
+}
+
+/// Describes a refusal to the user.
+fn cause(status: u16, body: &[u8], pause: Option<Duration>) -> String {
+    let message = wire::error_message(body).map(|message| format!(": {message}"));
+    let pause = pause.filter(|pause| pause.as_secs() > 0);
+    let pause = pause.map(|pause| format!("; it asks for a pause of {} s", pause.as_secs()));
+    format!(
+        "{status}{}{}",
+        message.unwrap_or_default(),
+        pause.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_described_by_what_it_states() {
+        let body = br#"{"error":{"message":"slow down"}}"#;
+        let pause = |secs| Some(Duration::from_secs(secs));
+        assert_eq!(cause(500, b"<html>", None), "500");
+        assert_eq!(cause(429, body, pause(0)), "429: slow down");
+        assert_eq!(
+            cause(429, body, pause(400)),
+            "429: slow down; it asks for a pause of 400 s"
+        );
+    }
 }

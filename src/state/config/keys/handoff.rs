@@ -37,6 +37,7 @@ pub(super) const HANDOFF: SectionKeys = &[
     &key("seal_key_dir", |c| &mut c.handoff.seal_key_dir, |v, e| v.path(e).map(Some)).optional().restart(),
     &key("keepalive_secs", |c| &mut c.handoff.keepalive, |v, _| v.secs(0.1, 120.0)),
     &key("retries", |c| &mut c.handoff.retries, |v, _| v.count(0, 10)),
+    &key("retry_pause_secs", |c| &mut c.handoff.retry_pauses, |v, _| v.secs(0.0, 3600.0)),
     &wide("nudge_at", |c, v| {
         let thresholds = &mut c.handoff.thresholds;
         let share = v.pays_or(|v| v.share(0.0))?;
@@ -137,6 +138,8 @@ pub struct HandoffPolicy {
     pub keepalive: Duration,
     /// Maximum attempts to repeat a later leg.
     pub retries: u32,
+    /// Maximum sum of the pauses before these attempts, in one response.
+    pub retry_pauses: Duration,
     /// When the model is notified that its context fills up, and when its session is handed over.
     pub thresholds: Thresholds,
     /// Whether the model is notified when one of the provider's usage limits is near.

@@ -339,7 +339,7 @@ fn replies_without_a_candidate_are_read_and_joined() {
     let report = read_reply(body).unwrap();
     assert_eq!(report.stop, StopReason::Refused);
     assert!(read_reply("{\"error\":{}}").is_none());
-    let (body, then) = (body.into(), None);
+    let (body, then) = (body.into(), Vec::new());
     let leg = Leg { body, report, then };
     let joined: Value = serde_json::from_slice(&WIRE.join(&[leg], None, Ending::Own)).unwrap();
     assert_eq!(*parts(&joined), json!([{"text":""}]));
@@ -350,7 +350,7 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
     let leg = |body: &'static str| Leg {
         report: read_reply(body).unwrap(),
         body: body.into(),
-        then: Some("m".into()),
+        then: vec!["m".into()],
     };
     let one = leg(r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}"#);
     let two = leg(

@@ -19,7 +19,7 @@ fn leg(body: &Bytes, then: Option<&str>) -> Leg {
     Leg {
         body: body.clone(),
         report: reply(body).unwrap(),
-        then: then.map(str::to_owned),
+        then: then.map(str::to_owned).into_iter().collect(),
     }
 }
 

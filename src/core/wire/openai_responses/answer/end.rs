@@ -10,7 +10,8 @@ use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, StopReason};
 use crate::wire::leg_state::{Frame, HeldFrame, HeldKind, LegState, ProviderUsage};
 use crate::wire::openai::{OpenaiUsage, stopped_response as stopped};
-use crate::wire::{DroppedThinking, quota_error, sse};
+use crate::wire::{DroppedThinking, sse};
+use bytes::Bytes;
 
 impl ResponsesDialect {
     /// Handles `completed`, `failed` and `incomplete`.
@@ -37,7 +38,9 @@ impl ResponsesDialect {
         self.take_end(state, data, response);
         let report = &mut state.report;
         report.again = report.stop == StopReason::Error && state.leg > 0 && report.parts == 0;
-        report.quota = quota_error(data).filter(|_| report.again);
+        if report.again {
+            report.error = Bytes::copy_from_slice(data);
+        }
         // A failed response object is not a basis for a successful end.
         if report.stop != StopReason::Error {
             self.object = event.response.map(|r| r.text(data));

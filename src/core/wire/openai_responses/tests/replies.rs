@@ -21,6 +21,7 @@ fn reply(id: &str, output: Value) -> Bytes {
 
 fn leg(body: Bytes, then: Option<String>) -> Leg {
     let report = WIRE.reply(&View::empty(WIRE.id()), &body, WATCH).unwrap();
+    let then = then.into_iter().collect();
     Leg { body, report, then }
 }
 
@@ -51,7 +52,10 @@ fn a_call_that_does_not_parse_is_sent_back_without_arguments() {
     let report = WIRE.reply(&View::empty(WIRE.id()), &reply("resp_1", json!([called])), WATCH);
     let sent = (WIRE.functions.hidden_call)(&report.unwrap().hidden[0]);
     let sent: Value = serde_json::from_str(&sent).unwrap();
-    assert_eq!((&sent["call_id"], &sent["arguments"]), (&"h".into(), &"{}".into()));
+    assert_eq!(
+        (&sent["call_id"], &sent["arguments"]),
+        (&"h".into(), &"{}".into())
+    );
 }
 
 #[test]
