@@ -15,9 +15,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::events::{Action, LegEvent, ResponseEffect, ResponseEnd};
-use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
+use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken, why_dropped};
 use crate::limits;
+use crate::marker::note;
 use crate::plan::{LegAttempts, NewHandoff, NextLeg, RetryPolicy};
 use crate::record::{HandoffId, HiddenResult, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason, error_message};
@@ -365,6 +368,13 @@ impl ResponseMachine {
         // would be rejected.
         if self.report.is_unsendable(self.emitted) {
             self.say(EMPTY_TURN.to_owned());
+        }
+        // The note would not be in a requested format.
+        if close == ResponseEnd::WithoutCall && !self.now.structured {
+            let dropped = self.report.hidden.first();
+            let note = dropped.map(|call| note::answer(&why_dropped(call, &self.now), Uuid::nil()));
+            // A note begins a line, and the model's text may precede it in the same string.
+            note.into_iter().for_each(|note| self.say(format!("\n\n{note}")));
         }
         self.end(close);
     }

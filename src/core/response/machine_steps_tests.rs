@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::machine_tests::report;
 use super::{Action, LegEvent, ResponseEffect, ResponseEnd, ResponseMachine, ResponseOptions, VerdictInput};
-use crate::limits::BYTES_PER_TOKEN;
+use crate::limits::{self, BYTES_PER_TOKEN};
 use crate::plan::{NewHandoff, NextLeg, RetryPolicy};
 use crate::record::{HiddenResult, InsertionPoint, OpenResponse, PendingResult, ResponseOrigin};
 use crate::redact::Redactor;
@@ -181,10 +181,8 @@ fn what_is_not_written_is_not_shown() {
         panic!("{refused:?}")
     };
     assert_eq!(call.answer, Some(HiddenResult::NOT_STORED));
-    let closing = [
-        Action::Say(EMPTY_TURN.into()),
-        Action::End(ResponseEnd::WithoutCall),
-    ];
+    let [text, end] = without_call("it could not be stored");
+    let closing = [Action::Say(EMPTY_TURN.into()), text, end];
     assert_eq!(after(&mut machine, LegEvent::NotWritten), closing);
 
     let mut machine = ResponseMachine::new(ordinary());
@@ -228,10 +226,8 @@ fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
         offset: 0,
     };
     assert_eq!(place.as_ref(), Some(&beside));
-    assert_eq!(
-        after(&mut machine, LegEvent::Written),
-        [Action::End(ResponseEnd::WithoutCall)]
-    );
+    let ended = without_call("handoff.max_chain is reached");
+    assert_eq!(after(&mut machine, LegEvent::Written), ended);
     // An agent may keep the partial output of an interrupted response.
     let mut machine = last_leg();
     let broken = LegEvent::LegBroken {
@@ -248,8 +244,36 @@ fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
     assert_eq!(after(&mut machine, LegEvent::Written), [Action::BreakOff]);
     // If nothing follows the reasoning, it is dropped together with its call.
     let mut machine = last_leg();
-    let actions = after(&mut machine, LegEvent::LegEnded(bound(1)));
-    assert_eq!(actions, [Action::End(ResponseEnd::WithoutCall)]);
+    assert_eq!(after(&mut machine, LegEvent::LegEnded(bound(1))), ended);
+}
+
+/// The actions that end a turn at a call without an effect.
+fn without_call(cause: &str) -> [Action; 2] {
+    let text = format!(
+        "\n\nbaton: the turn ended because the model kept asking for a handoff ({cause}). Send any message to go on.\n\n\
+         [[handoff-note:]]"
+    );
+    [Action::Say(text), Action::End(ResponseEnd::WithoutCall)]
+}
+
+#[test]
+fn a_call_that_is_refused_again_and_again_ends_the_turn_with_a_note() {
+    let refused = LegReport {
+        parts: 1,
+        ..report(&[1], 0, StopReason::Calls, 0)
+    };
+    for structured in [false, true] {
+        let mut terms = ordinary();
+        terms.first.refused = limits::ASK_AGAIN;
+        terms.first.structured = structured;
+        let actions = after(
+            &mut ResponseMachine::new(terms),
+            LegEvent::LegEnded(refused.clone()),
+        );
+        let told = without_call("it was refused several times");
+        let expected = if structured { &told[1..] } else { &told[..] };
+        assert_eq!(actions, expected);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{Action, LegEvent, ResponseEffect, ResponseMachine, ResponseOptions, VerdictInput};
+use crate::marker::note::BEGINS;
 use crate::plan::{NextLeg, RetryPolicy};
 use crate::record::HiddenResult;
 use crate::wire::{EMPTY_TURN, HiddenCall, LegReport, StopReason};
@@ -185,7 +186,8 @@ impl Watcher {
     fn act(&mut self, action: Action) {
         match action {
             Action::Say(text) => {
-                assert!(self.written.contains(&text), "said before it was written: {text}");
+                let is_said = self.written.contains(&text) || text.trim_start().starts_with(BEGINS);
+                assert!(is_said, "said before it was written: {text}");
                 self.texts.push(text);
             }
             Action::Perform(effect) => {

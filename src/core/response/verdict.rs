@@ -264,6 +264,22 @@ fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
     }
 }
 
+/// Describes to the user why the turn ended at a call that has no effect.
+pub(super) fn why_dropped(call: &HiddenCall, now: &VerdictInput) -> String {
+    let is_handoff = call.name() == TOOL_NAME;
+    let is_last = !now.has_leg_left() || is_handoff && !now.may_chain();
+    let cause = match (is_last, now.refused >= limits::ASK_AGAIN) {
+        (true, _) => "handoff.max_chain is reached",
+        (false, true) => "it was refused several times",
+        (false, false) => "it could not be stored",
+    };
+    let act = match is_handoff {
+        true => "asking for a handoff",
+        false => "searching what was cut",
+    };
+    format!("the turn ended because the model kept {act} ({cause}). Send any message to go on.")
+}
+
 /// Returns the dropped calls that reasoning is bound to, if the model wrote more after them.
 ///
 /// The API accepts that reasoning only if this call follows it. The stored result states that the call had no

@@ -67,6 +67,8 @@ pub enum Shown {
     Told,
     /// Note about a lost leg.
     Lost,
+    /// Note about a call without an effect.
+    Dropped,
 }
 
 /// Expected end of an exchange.
@@ -480,6 +482,14 @@ impl Exchange {
         self.sentinel = Some(prompt.to_owned());
     }
 
+    /// Ends the turn at a call without an effect, and tells the user.
+    fn dropped(&mut self, reply: &Reply, visible: Vec<Value>, stop: &str) -> Option<Outcome> {
+        let mut outcome = self.without_call(reply, visible, stop);
+        let shown = outcome.iter_mut().map(|outcome| &mut outcome.shown);
+        shown.for_each(|shown| shown.push(Shown::Dropped));
+        outcome
+    }
+
     /// Drops the call. The rest must be a message that can be sent back.
     fn without_call(&mut self, reply: &Reply, mut visible: Vec<Value>, stop: &str) -> Option<Outcome> {
         if self.agent.chained {
@@ -614,7 +624,7 @@ impl Exchange {
         let mut handoffs = calls.iter().rev().filter(|call| !is_recall(call));
         if let Some(prompt) = handoffs.find_map(|call| self.judge(call).1) {
             if !may_chain {
-                return self.without_call(reply, visible, ended);
+                return self.dropped(reply, visible, ended);
             }
             self.show(&visible);
             self.view.say(visible);
@@ -628,7 +638,7 @@ impl Exchange {
         let found = is_recall(call) && !answer.is_error();
         let is_refused = !found && (self.asked >= 2 || !is_recall(call) && !may_chain);
         if is_refused || self.legs + self.again >= self.max_legs {
-            return self.without_call(reply, visible, ended);
+            return self.dropped(reply, visible, ended);
         }
         self.show(&visible);
         let before = self.view.clone();

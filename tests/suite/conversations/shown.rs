@@ -78,6 +78,15 @@ fn behind_lost(text: &str) -> Option<&str> {
     (is_told && line.ends_with(" Send any message to go on.")).then_some(rest)
 }
 
+/// Rest after the note about a call without an effect.
+fn behind_dropped(text: &str) -> Option<&str> {
+    let rest = text
+        .trim_start()
+        .strip_prefix("baton: the turn ended because the model kept ")?;
+    let (line, rest) = rest.split_once("). Send any message to go on.\n\n[[handoff-note:]]")?;
+    (!line.contains('\n')).then_some(rest)
+}
+
 /// Rest after an expected item, or `None` if the item is missing.
 fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
     match shown {
@@ -86,6 +95,7 @@ fn behind<'a>(text: &'a str, shown: &Shown, gap: &str) -> Option<&'a str> {
         Shown::Aside => behind_aside(text, gap),
         Shown::Told => behind_told(text),
         Shown::Lost => behind_lost(text),
+        Shown::Dropped => behind_dropped(text),
     }
 }
 
