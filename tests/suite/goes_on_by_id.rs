@@ -163,6 +163,8 @@ async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds
         agent.say("More.", stream).await;
         let result = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "text"});
         agent.ask(&[result("call_1")], stream).await;
+        let once = [output("hid_1", &HiddenResult::QUEUED), result("call_1")];
+        assert_eq!(agent.sent()["input"], json!(once));
         agent.restart();
         agent.stage.push(Reply::text("That was all."));
         agent.stage.push(Reply::text("Fresh."));

@@ -221,9 +221,17 @@ impl ResponseMachine {
                 self.perform(ResponseState::WritingHandoff, ResponseEffect::WriteHandoff(new));
             }
             Verdict::Mixed(all) => {
-                self.owed
-                    // The stored pairs supply these results on the next request.
-                    .retain(|owed| all.iter().all(|answered| answered.call.id != owed.call_id));
+                // A request that continues this response by its id has no call that a pair could stand next to. The result
+                // of a search does not exist yet, and comes from its pair.
+                self.owed.retain_mut(|owed| {
+                    let answered = all.iter().find(|answered| answered.call.id == owed.call_id);
+                    match answered.map(|answered| &answered.answer) {
+                        Some(None) => return false,
+                        Some(Some(answer)) => owed.answer = answer.clone(),
+                        None => {}
+                    }
+                    true
+                });
                 // The last handoff call of the batch replaces one that was pending.
                 let waiting = all.iter().rev().find_map(|answered| answered.pending.clone());
                 self.now.pending = waiting.or(self.now.pending.take());

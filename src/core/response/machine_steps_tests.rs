@@ -283,17 +283,22 @@ fn a_pending_handoff_is_known_after_each_response_of_its_turn() {
         &mut machine,
         LegEvent::LegEnded(report(&[0], 2, StopReason::Calls, 1)),
     );
-    let open = |pending: &str| ResponseEffect::WriteId {
+    let open = |pending: &str, owed| ResponseEffect::WriteId {
         shown: "a".into(),
         origin: ResponseOrigin::Open(OpenResponse {
             response: "a".into(),
-            owed: Vec::new(),
+            owed,
             pending: Some((pending.into(), None)),
         }),
     };
+    // A request that continues by the id has no call that would show where the result belongs.
+    let owed = vec![PendingResult {
+        call_id: "h".into(),
+        answer: HiddenResult::QUEUED,
+    }];
     assert_eq!(
         after(&mut machine, LegEvent::Written),
-        [Action::Perform(open("p"))]
+        [Action::Perform(open("p", owed))]
     );
     let mut terms = ordinary();
     terms.first.pending = Some(("earlier".into(), None));
@@ -302,7 +307,7 @@ fn a_pending_handoff_is_known_after_each_response_of_its_turn() {
         &mut machine,
         LegEvent::LegEnded(report(&[], 1, StopReason::Calls, 1)),
     );
-    assert_eq!(actions, [Action::Perform(open("earlier"))]);
+    assert_eq!(actions, [Action::Perform(open("earlier", Vec::new()))]);
 }
 
 #[test]

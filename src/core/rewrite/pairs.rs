@@ -192,6 +192,10 @@ pub(super) fn insert_beside_siblings(
     let items = view.item_rules();
     let by_result = items.map(|items| (items.put_by_results)(view, &missing));
     let mut by_result = by_result.into_iter().flatten();
+    let owed = what.previous.map_or(&[][..], |previous| previous.owed);
+    let is_owed = |pair: &HiddenPair| {
+        items.is_some_and(|items| owed.contains(&(items.lone_result)(&pair.call_id, &pair.answer)))
+    };
     let mut pending: Option<(usize, (String, Option<String>))> = None;
     for (pair, at) in pairs.iter().zip(&found) {
         let back = match at {
@@ -201,7 +205,10 @@ pub(super) fn insert_beside_siblings(
         let Some((turn, back)) = back.filter(|(_, back)| !back.is_empty()) else {
             continue;
         };
-        changes.extend(back);
+        // The request has this result as one that the continued response waits for.
+        if at.is_some() || !is_owed(pair) {
+            changes.extend(back);
+        }
         placed.push(pair.id);
         if let Some(waiting) = &pair.pending
             // The last one in the transcript counts.
