@@ -5,8 +5,9 @@ use super::{PlannedRequest, is_model_call};
 use crate::bill::{CutLedger, FreeCut, RequestCosts};
 use crate::nudge::{self, ContextUse, ModelThresholds, NudgeDecision, NudgeOutcome, NudgeWording};
 use crate::quota::UsageLimit;
-use crate::record::Position;
+use crate::record::{HiddenPair, Position};
 use crate::rewrite::{insertions, positions};
+use crate::transcript::Transcript;
 use crate::wire::{Role, Turn};
 
 /// State of a request's branch when the request arrives.
@@ -71,6 +72,22 @@ impl PlannedRequest<'_> {
     pub fn waits_for_turn_end(&self) -> bool {
         let mut pending = self.places.pairs.iter().filter(|pair| pair.pending.is_some());
         pending.any(|pair| self.places.beside_calls.contains(&pair.id))
+    }
+
+    /// Number of calls whose results came after the model had queued a handoff with this prompt, including parallel ones.
+    pub fn calls_since_queued(&self, prompt: &str) -> usize {
+        let view = &self.reading.view;
+        let is_it = |pair: &&HiddenPair| pair.pending.as_ref().is_some_and(|(queued, _)| queued == prompt);
+        let queued = self.places.pairs.iter().rfind(is_it);
+        let at = queued.and_then(|pair| view.find_calls(&[pair.place.sibling()], 0)[0]);
+        let Some(at) = at else { return 0 };
+        // The calls of a response may be turns of their own.
+        let before = view.turns[..at.turn]
+            .iter()
+            .rposition(|turn| !turn.role.may_be_models());
+        let begin = before.map_or(0, |before| before + 1);
+        let uses = Transcript::from_view(view).tool_uses();
+        uses.iter().filter(|used| used.turn >= begin).count()
     }
 
     /// Whether the response's usage is relevant, because it shows how full the model's context is.

@@ -208,7 +208,10 @@ impl Exchange {
         let policy = self.app.config.carry_policy();
         let weight = self.offered.weight.saturating_mul(READING);
         heavy::work(weight, || {
-            let words = self.users_words(new.parent, new.kept.as_ref());
+            let words = UsersWords {
+                calls_since: self.plan().calls_since_queued(&new.prompt),
+                ..self.users_words(new.parent, new.kept.as_ref())
+            };
             // Work of an earlier leg belongs to the handoff that fired there.
             let may_see = has_work && policy.scope == CarryScope::All;
             let seen = may_see

@@ -126,7 +126,16 @@ pub fn carry(prompt: &str, words: &UsersWords, seen: Option<&SeenFacts>, policy:
     // These lines are written even if no item is, so their tokens are not available to items. A small block has none.
     let has_closing = !block::is_short(policy.tokens);
     let left_out = words.left_out.filter(|_| has_all && has_closing);
-    let mut closing: Vec<String> = left_out.iter().map(LeftOut::line).collect();
+    let since = words.calls_since;
+    let since = (has_all && has_closing && since > 0).then(|| {
+        let results = match since {
+            1 => "result of the last call".to_owned(),
+            _ => format!("results of the last {since} calls"),
+        };
+        format!("The prompt was written before the {results}.")
+    });
+    let left_out = left_out.iter().map(LeftOut::line);
+    let mut closing: Vec<String> = since.into_iter().chain(left_out).collect();
     let within = |closing: &[String]| {
         let taken: usize = closing.iter().map(|line| draft::tokens(line)).sum();
         policy.tokens.saturating_sub(taken)

@@ -44,6 +44,8 @@ pub struct UsersWords {
     pub earlier: Vec<SaidSentence>,
     /// Results that the cut leaves out, if recall is offered to find them.
     pub left_out: Option<LeftOut>,
+    /// Number of calls whose results came after the prompt was written.
+    pub calls_since: usize,
     /// Whether recall is offered after the cut.
     pub has_recall: bool,
     /// To-do list of the whole history.
@@ -175,6 +177,7 @@ pub fn users_words(sources: &RuleSources<'_>) -> UsersWords {
     UsersWords {
         newest,
         left_out: None,
+        calls_since: 0,
         has_recall: false,
         todos: Vec::new(),
         rules: held.rules(sources.without, &texts[carried..], carried),

@@ -125,3 +125,26 @@ fn a_later_call_waits_though_an_earlier_one_has_lapsed() {
     let messages = [user(BEFORE), user("No, tabs."), called("t1"), result("t1", &[])];
     assert_eq!(outcome(&script, &messages), (true, false));
 }
+
+#[test]
+fn the_calls_that_a_waiting_prompt_lacks_are_counted() {
+    let script = Script {
+        pairs: vec![waiting("t1")],
+        ..Script::new()
+    };
+    let mut messages = vec![
+        user(BEFORE),
+        called("t0"),
+        result("t0", &[]),
+        called("t1"),
+        result("t1", &[]),
+    ];
+    for n in 1..4 {
+        script.plan(&messages).with(|plan| {
+            assert_eq!(plan.calls_since_queued(PROMPT), n);
+            assert_eq!(plan.calls_since_queued("Another."), 0);
+        });
+        let id = format!("later{n}");
+        messages.extend([called(&id), result(&id, &[])]);
+    }
+}

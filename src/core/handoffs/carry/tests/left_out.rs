@@ -26,6 +26,25 @@ fn what_recall_finds_is_said_in_the_last_line() {
 }
 
 #[test]
+fn the_model_is_told_that_it_has_worked_on_since_the_prompt() {
+    let line = |calls_since| {
+        let words = UsersWords {
+            calls_since,
+            ..words(two())
+        };
+        let carried = carry("Go on.", &words, None, all(600)).prompt;
+        let line = carried
+            .lines()
+            .find(|line| line.starts_with("The prompt was written"));
+        line.map(str::to_owned)
+    };
+    let expected = |results| Some(format!("The prompt was written before the {results}."));
+    assert_eq!(line(3), expected("results of the last 3 calls"));
+    assert_eq!(line(1), expected("result of the last call"));
+    assert_eq!(line(0), None);
+}
+
+#[test]
 fn the_model_is_told_how_many_rules_did_not_fit() {
     let rules: Vec<_> = (0..60)
         .map(|n| user(&format!("Never touch the directory of module {n}.")))
