@@ -11,7 +11,7 @@ use super::{
 use crate::record::{HiddenPair, INSERTIONS_KEPT, Insertion};
 use crate::rewrite::notes::{self, undone};
 use crate::rewrite::{PlacedInsertion, insertions, thinking};
-use crate::wire::{Role, TurnPart, TurnPartKind, View};
+use crate::wire::{Role, TurnPart, TurnPartKind, View, id_in};
 
 /// Records with a position in a request's transcript.
 #[derive(Debug, Clone, Default)]
@@ -113,7 +113,7 @@ fn let_lapse(call: &AgentCall, pin: &CutTarget, pairs: &mut [HiddenPair], tags: 
     let siblings: Vec<&str> = waiting.iter().map(|pair| pair.place.sibling()).collect();
     let calls = view.find_calls(&siblings, 0).into_iter().zip(siblings);
     // Upstream may store the call, so that only its result is in the request.
-    let calls = calls.map(|(at, id)| at.map(|at| at.turn).or_else(|| turn_of_result(view, id)));
+    let calls = calls.map(|(at, id)| at.map(|at| at.turn).or_else(|| turn_of_result(view, &id_in(id))));
     let calls: Vec<Option<usize>> = calls.collect();
     let first = calls.iter().flatten().min().filter(|_| !is_continued);
     // The answer to a command is baton's, and the command leaves the model's view with it.

@@ -11,7 +11,7 @@ use crate::plan::{NewHandoff, NextLeg};
 use crate::record::{HiddenResult, InsertionPoint, ResponseOrigin};
 use crate::redact::Redactor;
 use crate::text::prose::one_line;
-use crate::wire::{Ending, LegReport};
+use crate::wire::{Ending, LegReport, lacks_place};
 
 /// Event reported to the machine.
 #[derive(Debug, Clone)]
@@ -130,7 +130,10 @@ impl ResponseEffect {
         match self {
             Self::WriteHandoff(_) | Self::AnswerCall(_) | Self::Send { .. } => true,
             // A tool that computes its result searches the request.
-            Self::WritePairs(all) => all.iter().any(|(call, _)| call.answer.is_none()),
+            Self::WritePairs(all) => all.iter().any(|(call, place)| {
+                let lacks_place = |place: &InsertionPoint| lacks_place(place.sibling());
+                call.answer.is_none() || place.as_ref().is_some_and(lacks_place)
+            }),
             Self::WriteId { .. } => false,
         }
     }

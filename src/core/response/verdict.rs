@@ -10,7 +10,7 @@ use crate::record::{HiddenResult, InsertionPoint, PendingResult};
 use crate::rewrite::{RewriteOutcome, chained};
 use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
-use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
+use crate::wire::{Ending, HiddenCall, LegReport, StopReason, in_answer};
 
 /// Inputs of a verdict in addition to the leg.
 #[derive(Debug, Clone, Default)]
@@ -356,20 +356,17 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
 /// nearest call after it.
 pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<InsertionPoint> {
     let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    // A call without an id cannot be found again.
-    let named = || report.calls.iter().filter(|(id, _)| !id.is_empty());
-    let before = named().rev().find(|(_, at)| *at < call.after);
-    if let Some((sibling, at)) = before {
-        return Some(InsertionPoint::Beside {
-            sibling: sibling.clone(),
-            offset: distance(call.after - 1 - at),
-        });
+    let calls = &report.calls;
+    let beside = |n: usize, offset: i32| InsertionPoint::Beside {
+        sibling: in_answer(&calls[n].0, n),
+        offset,
+    };
+    let before = calls.iter().rposition(|(_, at)| *at < call.after);
+    if let Some(n) = before {
+        return Some(beside(n, distance(call.after - 1 - calls[n].1)));
     }
-    let (sibling, at) = named().find(|(_, at)| *at >= call.after)?;
-    Some(InsertionPoint::Beside {
-        sibling: sibling.clone(),
-        offset: -1 - distance(at - call.after),
-    })
+    let n = calls.iter().position(|(_, at)| *at >= call.after)?;
+    Some(beside(n, -1 - distance(calls[n].1 - call.after)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! hashes in hexadecimal; the signature may be `-`. No agent drops the data before the semicolon, so that
 //! part is the lookup key of pairs. A sibling without the tilde is a plain id.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::record::{FINGERPRINT, sibling_key};
@@ -94,6 +95,43 @@ pub fn unique_part(sibling: &str) -> Option<&str> {
     // Equal positions occur in many conversations, so only the rest can be unique.
     let rest = sibling.strip_prefix(place).filter(|rest| !rest.is_empty());
     (fingerprint.signature.is_some() || is_random(&fingerprint.id)).then_some(rest.unwrap_or(place))
+}
+
+/// Names a visible call of a response by its id, or by its number among the calls if the id may repeat.
+///
+/// [`View::placed`](super::View::placed) adds the position of the response.
+pub fn in_answer(id: &str, number: usize) -> String {
+    if id.starts_with(FINGERPRINT) || is_random(id) {
+        return id.to_owned();
+    }
+    let numbered = Fingerprint {
+        call: mix(0, number as u64),
+        id: id.to_owned(),
+        ..Fingerprint::default()
+    };
+    numbered.text()
+}
+
+/// Whether a name of [`in_answer`] lacks the position of the response.
+pub fn lacks_place(name: &str) -> bool {
+    name.starts_with(FINGERPRINT) && Fingerprint::read(name).place == Some(0)
+}
+
+/// Adds the position to a name that lacks it.
+pub(super) fn placed(name: &str, place: MessageNumber) -> String {
+    let numbered = Fingerprint {
+        place: Some(place),
+        ..Fingerprint::read(name)
+    };
+    numbered.text()
+}
+
+/// The id in the name of a call.
+pub fn id_in(sibling: &str) -> Cow<'_, str> {
+    match sibling.starts_with(FINGERPRINT) {
+        true => Fingerprint::read(sibling).id.into(),
+        false => sibling.into(),
+    }
 }
 
 impl Fingerprint {

@@ -1,6 +1,6 @@
 //! Finds the calls of a transcript by fingerprint, for wires whose calls may lack ids.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -171,9 +171,12 @@ impl<'a> FingerprintedCalls<'a> {
         let places = memo.places.get_or_insert_with(|| self.places());
         let place = places.of(message.start, lead);
         let mut fingerprints = Fingerprints::default();
+        // A streamed call is named before its arguments are complete. With its id, its number in the message is enough.
+        let by_number = self.view.wire().has_call_ids;
         let all = known.iter().map(|known| {
             let text = self.view.text_of(known.at.turn);
-            (fingerprints.call(text, &known.part, known.same, place), known)
+            let same = if by_number { 0 } else { known.same };
+            (fingerprints.call(text, &known.part, same, place), known)
         });
         // Filtered after the count: without the calls before `from` the ordinals of equal calls would shift.
         let sent = all.filter(|(_, known)| known.part.span.start >= from);
@@ -277,6 +280,8 @@ pub(super) struct FingerprintIndex<T> {
     all: Vec<(Fingerprint, T)>,
     /// Index of the first call with this key.
     first: HashMap<CallName, usize>,
+    /// Ids of several calls.
+    repeated: HashSet<String>,
 }
 
 /// A key that identifies a call.
@@ -291,13 +296,16 @@ enum CallName {
 
 impl<T> FingerprintIndex<T> {
     pub(super) fn new(all: Vec<(Fingerprint, T)>) -> Self {
-        let mut first = HashMap::new();
+        let (mut first, mut ids, mut repeated) = (HashMap::new(), HashSet::new(), HashSet::new());
         for (n, (fingerprint, _)) in all.iter().enumerate() {
             let mut name = |name: CallName| {
                 first.entry(name).or_insert(n);
             };
             let place = fingerprint.place.unwrap_or_default();
             if !fingerprint.id.is_empty() {
+                if !ids.insert(&*fingerprint.id) {
+                    repeated.insert(fingerprint.id.clone());
+                }
                 name(CallName::Id(fingerprint.id.clone()));
                 name(CallName::IdAt(fingerprint.id.clone(), place));
             }
@@ -307,31 +315,40 @@ impl<T> FingerprintIndex<T> {
             }
             name(CallName::At(fingerprint.call, fingerprint.place));
         }
-        Self { all, first }
+        Self { all, first, repeated }
     }
 
     /// Returns the best match for a fingerprint; among equal matches, the first one.
     pub(super) fn find(&self, wanted: &Fingerprint) -> Option<&T> {
-        let found = self.surely(wanted).or_else(|| {
-            // Without a certain match, an equal call at the same position will do.
-            let here = self.first.get(&CallName::At(wanted.call, wanted.place)).copied();
-            here.filter(|&n| wanted.may_be(&self.all[n].0))
-        });
+        let here = self.first.get(&CallName::At(wanted.call, wanted.place)).copied();
+        // A server may give all calls of a response the same id.
+        let same_id = here.filter(|&n| !wanted.id.is_empty() && self.all[n].0.id == wanted.id);
+        // Without a certain match, an equal call at the same position will do.
+        let equal = || here.filter(|&n| wanted.may_be(&self.all[n].0));
+        let found = same_id.or_else(|| self.surely(wanted)).or_else(equal);
         found.map(|n| &self.all[n].1)
     }
 
     /// Finds a call by id, else by signature. A candidate at the same position wins.
     fn surely(&self, wanted: &Fingerprint) -> Option<usize> {
         let place = wanted.place.unwrap_or_default();
-        // Ids from a server's counter repeat, so the same id at the same position comes first.
+        // Ids from a server's counter repeat, so the same id at the same position comes first. Elsewhere such an id is
+        // ambiguous.
+        let is_unique = is_random(&wanted.id) || !self.repeated.contains(&wanted.id);
         let by_id = (!wanted.id.is_empty()).then(|| {
             let id = || wanted.id.clone();
-            [CallName::IdAt(id(), place), CallName::Id(id())]
+            let anywhere = is_unique.then(|| CallName::Id(id()));
+            [Some(CallName::IdAt(id(), place)), anywhere]
+                .into_iter()
+                .flatten()
         });
         let by_signature = wanted
             .signature
             .map(|s| [CallName::SignedAt(s, place), CallName::Signed(s)]);
-        let names = by_id.into_iter().chain(by_signature).flatten();
+        let names = by_id
+            .into_iter()
+            .flatten()
+            .chain(by_signature.into_iter().flatten());
         names.filter_map(|name| self.first.get(&name).copied()).next()
     }
 

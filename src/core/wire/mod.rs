@@ -45,7 +45,7 @@ mod walk;
 mod wires;
 
 pub use aside::{SplitTurn, SyntheticTurn, TurnRest};
-pub use call_fingerprint::unique_part;
+pub use call_fingerprint::{id_in, in_answer, lacks_place, unique_part};
 pub(crate) use error::error_in;
 pub use error::{ProxyError, error_message, is_error, quota_error};
 pub use facts::{ItemRules, PlacedChanges, TurnRules, Wire, WireFunctions};

@@ -5,7 +5,7 @@ use super::fingerprints::{CallMemo, FingerprintedCalls};
 use super::sibling_calls::{self, CallAt, calls_in};
 use super::view::{Role, TurnChange, TurnContent, View};
 use super::{anthropic, call_fingerprint, gemini, ollama, openai_chat, openai_responses};
-use crate::record::WireId;
+use crate::record::{FINGERPRINT, InsertionPoint, WireId};
 use crate::text::splice::Edit;
 use crate::tools::ToolTable;
 use bytes::Bytes;
@@ -108,29 +108,74 @@ impl View {
             let found = found.iter_mut().zip(items);
             found.for_each(|(at, item)| *at = at.or(item));
         }
+        let (numbers, names) = fingerprints_among(siblings);
+        if !names.is_empty() {
+            let calls = FingerprintedCalls { view: self }.find(&names, from);
+            numbers.into_iter().zip(calls).for_each(|(n, at)| found[n] = at);
+        }
         found
     }
 
-    /// Returns the names that hidden pairs use for the calls of this turn: fingerprints, or else ids.
+    /// Returns the names that hidden pairs use for the calls of this turn: random ids, or else fingerprints.
     ///
     /// `memo` must belong to the same view. It caches the walk over many turns.
     pub fn call_names(&self, turn: usize, memo: &mut CallMemo) -> Vec<String> {
         if let Some(calls) = self.fingerprinted() {
             return calls.names(turn, memo);
         }
-        let calls = calls_in(self, turn);
-        let ids = calls.filter_map(|(_, call)| Some(self.str_in(turn, call.id?).into_owned()));
+        let calls = calls_in(self, turn).map(|(_, call)| call.id);
+        let ids = calls.map(|id| id.map_or_else(String::new, |id| self.str_in(turn, id).into_owned()));
+        let mut ids: Vec<String> = ids.collect();
+        if self.item_rules().is_none() && !ids.iter().all(|id| call_fingerprint::is_random(id)) {
+            let names = FingerprintedCalls { view: self }.names(turn, memo);
+            let names = ids.iter_mut().zip(names);
+            names
+                .filter(|(id, _)| !call_fingerprint::is_random(id))
+                .for_each(|(id, name)| *id = name);
+        }
         let items = self.item_rules();
-        ids.chain(items.and_then(|items| (items.bound)(self, turn)))
-            .collect()
+        let bound = items.and_then(|items| (items.bound)(self, turn));
+        ids.into_iter().chain(bound).collect()
+    }
+
+    /// Completes the name of a call in the response to this request, which a hidden pair uses as its sibling.
+    #[must_use]
+    pub fn placed(&self, place: InsertionPoint) -> InsertionPoint {
+        match place {
+            InsertionPoint::Beside { sibling, offset } if call_fingerprint::lacks_place(&sibling) => {
+                // An agent may refer to its items, so that only results show the ids of calls.
+                let sibling = match self.item_rules() {
+                    Some(_) => call_fingerprint::id_in(&sibling).into_owned(),
+                    None => {
+                        let answer = FingerprintedCalls { view: self }.place_of_answer();
+                        call_fingerprint::placed(&sibling, answer)
+                    }
+                };
+                InsertionPoint::Beside { sibling, offset }
+            }
+            place => place,
+        }
     }
 
     /// Renames the siblings, so that the names stay valid when the transcript before the calls is edited.
     ///
-    /// `None` if the wire names calls by their ids, which do not depend on other parts of the transcript.
+    /// `None` if all of them are ids, which do not depend on other parts of the transcript.
     pub fn settled(&self, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        let calls = self.fingerprinted()?;
-        Some(calls.settled(siblings, self.calls_from(from)))
+        let from = self.calls_from(from);
+        if let Some(calls) = self.fingerprinted() {
+            return Some(calls.settled(siblings, from));
+        }
+        let (numbers, names) = fingerprints_among(siblings);
+        if names.is_empty() {
+            return None;
+        }
+        let mut settled: Vec<String> = siblings.iter().map(|id| (*id).to_owned()).collect();
+        let renamed = FingerprintedCalls { view: self }.settled(&names, from);
+        numbers
+            .into_iter()
+            .zip(renamed)
+            .for_each(|(n, name)| settled[n] = name);
+        Some(settled)
     }
 
     /// Offset of the first call that counts. If the wire lists calls after all text, an offset within a
@@ -147,7 +192,7 @@ impl View {
         match self.fingerprinted() {
             Some(calls) => calls.prove(siblings),
             None => {
-                let is_random = |id: &&str| call_fingerprint::is_random(id);
+                let is_random = |id: &&str| !id.starts_with(FINGERPRINT) && call_fingerprint::is_random(id);
                 siblings.iter().map(is_random).collect()
             }
         }
@@ -156,9 +201,25 @@ impl View {
     /// For each sibling found among the names of this transcript's calls, whether it is exactly that call.
     /// Ids always are.
     pub fn are_here(&self, siblings: &[&str]) -> Vec<bool> {
-        match self.fingerprinted() {
-            Some(calls) => calls.find(siblings, 0).iter().map(Option::is_some).collect(),
-            None => vec![true; siblings.len()],
+        if let Some(calls) = self.fingerprinted() {
+            return calls.find(siblings, 0).iter().map(Option::is_some).collect();
         }
+        let (numbers, names) = fingerprints_among(siblings);
+        let mut here = vec![true; siblings.len()];
+        if !names.is_empty() {
+            let calls = FingerprintedCalls { view: self }.find(&names, 0);
+            numbers
+                .into_iter()
+                .zip(calls)
+                .for_each(|(n, at)| here[n] = at.is_some());
+        }
+        here
     }
+}
+
+/// The fingerprints among siblings, each with its index there.
+fn fingerprints_among<'a>(siblings: &[&'a str]) -> (Vec<usize>, Vec<&'a str>) {
+    let all = siblings.iter().copied().enumerate();
+    all.filter(|(_, sibling)| sibling.starts_with(FINGERPRINT))
+        .unzip()
 }

@@ -193,7 +193,7 @@ pub(super) fn pair(
         call: (offered.wire().functions.hidden_call)(call),
         call_id: answered.call.id,
         answer,
-        place,
+        place: offered.view().placed(place),
         pending: answered.pending,
         created_ms: exchange.app.clock.now_ms(),
     })

@@ -505,7 +505,7 @@ impl Answering<'_> {
             call: (self.wire().functions.hidden_call)(&answered.call),
             call_id: answered.call.id,
             answer,
-            place,
+            place: self.plan.reading.view.placed(place),
             pending: answered.pending,
             created_ms: self.store.now(),
         };

@@ -1,4 +1,5 @@
 use super::*;
+use crate::response::events::ResponseEffect;
 
 fn call(arguments: &str) -> HiddenCall {
     HiddenCall {
@@ -216,20 +217,40 @@ fn a_lone_surrogate_in_a_prompt_becomes_a_replacement_character() {
 #[test]
 fn a_hidden_call_is_placed_beside_the_nearest_sibling() {
     let mut leg = report(&[], 2, StopReason::Calls);
-    leg.calls = vec![("a".into(), 1), ("b".into(), 3)];
-    let at = |after: usize| place_beside(&leg, &HiddenCall { after, ..call("{}") }).unwrap();
-    let beside = |sibling: &str, offset| InsertionPoint::Beside {
-        sibling: sibling.into(),
-        offset,
+    let ids = ["toolu_01A09q90qw", "call_1"];
+    leg.calls = vec![(ids[0].into(), 1), (ids[1].into(), 3)];
+    let at = |after: usize| match place_beside(&leg, &HiddenCall { after, ..call("{}") }) {
+        Some(InsertionPoint::Beside { sibling, offset }) => (sibling, offset),
+        other => panic!("{other:?}"),
     };
+    // An id that may repeat is completed by the number of its call.
+    let numbered = in_answer(ids[1], 1);
+    assert_ne!(numbered, ids[1]);
+    let beside = |sibling: &str, offset| (sibling.to_owned(), offset);
     assert_eq!(
         [at(0), at(1), at(2), at(3), at(4)],
         [
-            beside("a", -2),
-            beside("a", -1),
-            beside("a", 0),
-            beside("a", 1),
-            beside("b", 0)
+            beside(ids[0], -2),
+            beside(ids[0], -1),
+            beside(ids[0], 0),
+            beside(ids[0], 1),
+            beside(&numbered, 0)
         ]
     );
+}
+
+#[test]
+fn only_a_place_beside_an_id_that_may_repeat_needs_the_request() {
+    for (id, needed) in [("toolu_01A09q90qw", false), ("call_0", true), ("", true)] {
+        let mut leg = report(&[], 1, StopReason::Calls);
+        leg.calls = vec![(id.into(), 0)];
+        let hidden = HiddenCall {
+            after: 1,
+            ..call("{}")
+        };
+        let place = place_beside(&leg, &hidden);
+        let answered = AnsweredCall::new(&hidden, Some(HiddenResult::QUEUED));
+        let write = ResponseEffect::WritePairs(vec![(answered, place)]);
+        assert_eq!(write.needs_request(), needed, "{id:?}");
+    }
 }

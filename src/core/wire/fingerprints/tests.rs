@@ -1,6 +1,7 @@
 use super::*;
-use crate::record::WireId;
+use crate::record::{InsertionPoint, WireId};
 use crate::text::cost;
+use crate::wire::view::TurnPartKind;
 use crate::wire::{Operation, wire};
 use serde_json::json;
 
@@ -123,4 +124,76 @@ fn a_distance_from_the_end_counts_the_agents_calls_alone() {
         let turns: Vec<_> = found.into_iter().map(|at| at.map(|at| at.turn)).collect();
         assert_eq!(turns, [Some(0), None], "{id:?}");
     }
+}
+
+/// A chat transcript with these calls in each message of the model, all of them with results.
+fn chat(ids: &[&[&str]]) -> View {
+    let mut messages = vec![json!({"role": "user", "content": "Go."})];
+    for (turn, ids) in ids.iter().enumerate() {
+        let call = |(n, id): (usize, &&str)| {
+            let arguments = format!("{turn}.{n}");
+            json!({"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}})
+        };
+        let calls: Vec<_> = ids.iter().enumerate().map(call).collect();
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": calls}));
+        messages.extend(
+            ids.iter()
+                .map(|id| json!({"role": "tool", "tool_call_id": id, "content": "ok"})),
+        );
+    }
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    wire(WireId::OpenaiChat)
+        .read(&body.into(), Operation::Generate)
+        .unwrap()
+}
+
+/// Finds the call with this number in the response to `before`.
+fn found_again(before: &View, id: &str, number: usize, later: &View) -> Option<(usize, usize)> {
+    let place = InsertionPoint::Beside {
+        sibling: crate::wire::in_answer(id, number),
+        offset: 0,
+    };
+    let place = before.placed(place);
+    let names: Vec<String> = (0..later.turns.len())
+        .filter(|turn| later.turns[*turn].role == Role::Assistant)
+        .flat_map(|turn| later.call_names(turn, &mut CallMemo::default()))
+        .collect();
+    let found = later.find_calls(&[place.sibling()], 0)[0];
+    // The name by which the store finds the pair belongs to a call of the transcript.
+    let is_named = names.iter().any(|name| name == place.sibling());
+    assert!(found.is_none() || is_named, "{place:?} {names:?}");
+    let call = found.map(|at| (at.turn, at.part))?;
+    let first = later
+        .content(call.0)
+        .parts
+        .iter()
+        .position(|part| part.kind == TurnPartKind::Call);
+    Some((call.0, call.1 - first.unwrap_or_default()))
+}
+
+#[test]
+fn ids_that_begin_anew_in_each_response_are_told_apart() {
+    for id in ["", "0", "call_0"] {
+        let before = chat(&[&[id], &[id]]);
+        let later = chat(&[&[id], &[id], &[id, id], &[id]]);
+        for number in [0, 1] {
+            assert_eq!(
+                found_again(&before, id, number, &later),
+                Some((5, number)),
+                "{id:?}"
+            );
+        }
+    }
+    // An id that does not repeat is found wherever its call is.
+    let before = chat(&[&["f:0"], &["f:1"]]);
+    assert_eq!(
+        found_again(&before, "f:2", 0, &chat(&[&["f:0"], &["f:1"], &["f:2"]])),
+        Some((5, 0))
+    );
+    let random = "call_a1b2c3d4";
+    assert_eq!(found_again(&before, random, 0, &chat(&[&[random]])), Some((1, 0)));
+    // An ambiguous one is not placed at all.
+    let before = chat(&[&["call_0"], &["call_0"]]);
+    let pruned = chat(&[&["call_0"], &["call_0"]]);
+    assert_eq!(found_again(&before, "call_0", 0, &pruned), None);
 }

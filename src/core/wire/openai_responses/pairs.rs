@@ -9,6 +9,7 @@ use crate::record::{HiddenPair, HiddenResult};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::aside::{LonePart, SplitTurn, SyntheticTurn};
+use crate::wire::call_fingerprint::id_in;
 use crate::wire::sibling_calls::WantedIds;
 use crate::wire::view::{self, Role, TurnChange, TurnPartKind, View};
 
@@ -110,7 +111,8 @@ pub(super) fn mend_before_aside(view: &View, turn: usize) -> Vec<TurnChange> {
 /// refers to its calls by item id, baton's calls are missing as well. Any other result has lost its call in a
 /// cut.
 pub(super) fn put_by_results(view: &View, pairs: &[&HiddenPair]) -> Vec<PlacedChanges> {
-    let siblings: Vec<&str> = pairs.iter().map(|pair| pair.place.sibling()).collect();
+    let siblings: Vec<_> = pairs.iter().map(|pair| id_in(pair.place.sibling())).collect();
+    let siblings: Vec<&str> = siblings.iter().map(|id| &**id).collect();
     let found = results_of(view, &siblings);
     if found.iter().all(Option::is_none) {
         return vec![None; pairs.len()];
