@@ -599,7 +599,8 @@ impl Exchange {
 
     fn mixed(&mut self, reply: &Reply, hidden: &[&Part], visible: &[Value]) -> Option<Outcome> {
         self.show(visible);
-        self.view.say(reply.parts.iter().map(block).collect());
+        let stored = if self.agent.chained { held } else { block };
+        self.view.say(reply.parts.iter().map(stored).collect());
         self.view.paired = true;
         let mut recalled = self.recalled;
         for call in hidden {

@@ -15,12 +15,19 @@ use crate::wire::view::{self, Role, TurnChange, TurnPartKind, View};
 
 use super::item::{BY_ITEM, ResponsesItem};
 
-/// Serializes a hidden call: upstream's own item if its arguments parse, or one built from the collected arguments.
+/// Serializes a hidden call: upstream's own item, or one built from the collected arguments.
+///
+/// Arguments that do not parse are replaced within the item, because reasoning before it is bound to its id.
 pub(super) fn hidden_call(call: &HiddenCall) -> String {
     let arguments = call.put_back();
-    let raw = call.raw.as_deref().filter(|_| call.complete);
-    if let Some(raw) = raw.filter(|_| arguments == call.arguments) {
-        return raw.to_owned();
+    if let Some(raw) = call.raw.as_deref().filter(|_| call.complete) {
+        let text = raw.as_bytes();
+        let own = json::whole(text).ok();
+        let own = own.and_then(|whole| json::get(text, whole, "arguments"));
+        return match own.filter(|_| arguments != call.arguments) {
+            Some(own) => [&raw[..own.start], &json::quote(arguments), &raw[own.end..]].concat(),
+            None => raw.to_owned(),
+        };
     }
     let (id, name) = (json::quote(&call.id), call.name());
     let arguments = json::quote(arguments);
