@@ -97,7 +97,7 @@ fn each_dependency_is_among_the_decisions() {
             let name = table.split(']').next().unwrap_or_default();
             name == "dependencies" || name.starts_with("target.") && name.ends_with(".dependencies")
         });
-        let lines = tables.flat_map(str::lines);
+        let lines = tables.flat_map(|table| table.lines().skip(1));
         lines
             .filter_map(|line| line.split_once(" = "))
             .map(|(name, _)| name)
