@@ -112,13 +112,8 @@ impl UserMessages {
                 messages.push(message);
             }
         }
-        if let (Some(last), Some(answered)) = (messages.last_mut(), answered)
-            && last.asked.is_empty()
-        {
-            let text = last_text(&answered);
-            let offered = requests::last_offer(&text).filter(|_| requests::accepts(&last.text));
-            let asked = requests::last_question(&text).or(offered);
-            last.asked = asked.unwrap_or_default().to_owned();
+        if let (Some(last), Some(answered)) = (messages.last_mut(), answered) {
+            last.find_asked(&answered);
         }
         find_quoted(transcript, &others, &mut messages);
         Self(messages)
@@ -155,6 +150,16 @@ impl UserMessage {
             text: format!("(From the agent's summary: {goal})"),
             ..Self::default()
         })
+    }
+
+    /// Finds the question or the offer in the model's turn before the message, unless its question is known.
+    fn find_asked(&mut self, answered: &TranscriptTurn<'_>) {
+        if self.asked.is_empty() {
+            let text = last_text(answered);
+            let offered = requests::last_offer(&text).filter(|_| requests::accepts(&self.text));
+            let asked = requests::last_question(&text).or(offered);
+            self.asked = asked.unwrap_or_default().to_owned();
+        }
     }
 
     /// Adds the questions that a result with the user's answers repeats.
