@@ -896,6 +896,9 @@ async fn a_handoff_is_resumed_in_any_agent() {
         ran.err,
         "baton: this handoff is archived; it can still be resumed\n"
     );
+    // Starting an agent makes the handoff active again, which is reported.
+    let ran = resume(&[&id, "--with", "pi", "--run"]);
+    assert_contains(&ran.err, "the handoff was archived; it is active again");
 }
 
 #[tokio::test]

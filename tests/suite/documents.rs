@@ -446,11 +446,10 @@ async fn the_commands_list_show_validate_and_archive() {
     refused(&baton(&format!("resume {id} --with claude")), 0, &[archived]);
     assert!(std::fs::read(dir.path().join("baton.db")).unwrap() == before);
     assert_eq!(json_of("list --all --json")[0]["status"], "archived");
-    // Starting an agent makes the handoff active again, which is reported.
-    let done = baton(&format!("resume {id} --with /no/such/agent --run"));
-    let complaint = String::from_utf8_lossy(&done.stderr);
-    assert_contains(&complaint, "the handoff was archived; it is active again");
-    assert_eq!(json_of(&format!("show {id} --format json"))["status"], "active");
+    // An agent that does not exist leaves the handoff as it is.
+    let missing = baton(&format!("resume {id} --with /no/such/agent --run"));
+    refused(&missing, 127, &["/no/such/agent is not found"]);
+    assert_eq!(json_of(&format!("show {id} --format json"))["status"], "archived");
     refused(
         &baton("show ffff"),
         66,
