@@ -152,7 +152,7 @@ impl UserMessage {
         })
     }
 
-    /// Finds the question or the offer in the model's turn before the message, unless its question is known.
+    /// Finds the question or the offer in the model's turn before the message, unless the message has one.
     fn find_asked(&mut self, answered: &TranscriptTurn<'_>) {
         if self.asked.is_empty() {
             let text = last_text(answered);

@@ -28,7 +28,7 @@ pub(super) struct Answered {
 
 /// Outcome of an effect.
 pub(in crate::exchange) enum EffectResult {
-    Event(LegEvent),
+    Event(Box<LegEvent>),
     /// Upstream is answering a later leg.
     Leg(UpstreamBody),
 }
@@ -49,7 +49,7 @@ impl Exchange {
             && let Err(error) = self.reclaim().await
         {
             tracing::error!(exchange = self.ctx.id, %error, "failed to reload the request; skipping the effect");
-            return EffectResult::Event(effect.not_done());
+            return EffectResult::Event(Box::new(effect.not_done()));
         }
         let (what, done) = match effect {
             ResponseEffect::WriteHandoff(new) => {
@@ -78,13 +78,13 @@ impl Exchange {
                 // A leg with a head follows a handoff in this response.
                 self.fresh = leg.head.is_some();
                 let sent = self.send_later(&leg, pause, failed, streamed).await;
-                return sent.map_or_else(EffectResult::Event, EffectResult::Leg);
+                return sent.map_or_else(|event| EffectResult::Event(Box::new(event)), EffectResult::Leg);
             }
         };
-        EffectResult::Event(done.unwrap_or_else(|error| {
+        EffectResult::Event(Box::new(done.unwrap_or_else(|error| {
             tracing::error!(exchange = self.ctx.id, %error, "failed to store the {what}; continuing without it");
             LegEvent::NotWritten
-        }))
+        })))
     }
 
     /// Writes a call with its result, and builds the messages that let the model continue.

@@ -153,7 +153,7 @@ impl Driver {
     /// Handles the end of an effect.
     fn performed(&mut self, result: EffectResult) {
         match result {
-            EffectResult::Event(event) => self.answer.machine.handle_event(event),
+            EffectResult::Event(event) => self.answer.machine.handle_event(*event),
             EffectResult::Leg(body) => {
                 self.phase = DriverPhase::Leg(body);
                 self.answer.leg_begun(self.exchange.hidden());

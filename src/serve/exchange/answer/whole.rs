@@ -106,7 +106,7 @@ impl Exchange {
             let spoken = answer.spoken(&effect);
             // Boxed: nearly all replies end with their first leg.
             match Box::pin(self.perform(effect, spoken, false)).await {
-                EffectResult::Event(event) => answer.performed(event),
+                EffectResult::Event(event) => answer.performed(*event),
                 EffectResult::Leg(body) => {
                     answer.performed(LegEvent::LegBegun);
                     Box::pin(self.read_leg(answer, body)).await;
